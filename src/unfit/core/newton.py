@@ -1,0 +1,93 @@
+"""Newton's method with a line search, for several independent problems that share their rows.
+
+Each problem stops at |gradient| <= tolerance. A Hessian costs d times a gradient, so the factor
+of the last one serves again as long as its steps shrink the gradient well. Knows nothing of where
+the sums come from: value, gradient and Hessian are handed in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from unfit.core.statistics import Cholesky
+
+MAX_STEPS = 200
+_REUSE_BELOW = 0.1  # a step that shrank the gradient to this share may be followed by the same factor
+_ARMIJO = 1e-4
+
+ValueGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Hessian = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Weights (k, d), |gradient| of each problem there, and what it took."""
+
+    weights: np.ndarray
+    residual: np.ndarray
+    steps: int
+    hessians: int
+    converged: bool
+
+
+def minimize(
+    value_gradient: ValueGradient, hessian: Hessian, start: np.ndarray, tolerance: float
+) -> Minimum:
+    """Minimise k strictly convex problems from start (k, d).
+
+    value_gradient(W) -> (k,), (k, d); hessian(W) -> (k, d, d). Stops early, not converged, where
+    rounding leaves nothing to gain.
+    """
+    W = np.array(start, dtype=np.float64)
+    value, gradient = value_gradient(W)
+    residual = np.linalg.norm(gradient, axis=1)
+    factors: list[Cholesky] = []
+    hessians = steps = 0
+    fresh = False
+    while steps < MAX_STEPS and (residual > tolerance).any():
+        if not fresh:
+            factors = [Cholesky.of(h) for h in hessian(W)]
+            hessians += 1
+        active = residual > tolerance
+        direction = np.zeros_like(W)
+        for c in np.flatnonzero(active):
+            direction[c] = factors[c].solve(gradient[c])
+        trial, trial_value, trial_gradient = _search(
+            value_gradient, W, value, gradient, residual, direction
+        )
+        trial_residual = np.linalg.norm(trial_gradient, axis=1)
+        steps += 1
+        gained = (trial_value < value) | (trial_residual < residual)
+        if not gained[active].any():
+            if fresh:  # a stale factor may be to blame
+                fresh = False
+                continue
+            break
+        fresh = bool((trial_residual[active] <= _REUSE_BELOW * residual[active]).all())
+        keep = gained | ~active
+        W[keep] = trial[keep]
+        value = np.where(keep, trial_value, value)
+        gradient[keep] = trial_gradient[keep]
+        residual = np.where(keep, trial_residual, residual)
+    return Minimum(W, residual, steps, hessians, bool((residual <= tolerance).all()))
+
+
+def _search(
+    value_gradient: ValueGradient, W: np.ndarray, value: np.ndarray, gradient: np.ndarray,
+    residual: np.ndarray, direction: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    """Halve the step of each problem until it decreases enough (or only rounding is left)."""
+    slope = np.einsum("kd,kd->k", gradient, direction)
+    step = np.ones(len(W))
+    for _ in range(40):
+        trial = W - step[:, None] * direction
+        trial_value, trial_gradient = value_gradient(trial)
+        enough = trial_value <= value - _ARMIJO * step * slope
+        closer = np.linalg.norm(trial_gradient, axis=1) <= 0.5 * residual
+        rounding = slope <= 1e-12 * np.abs(value)
+        done = enough | closer | rounding
+        if done.all():
+            break
+        step[~done] *= 0.5
+    return trial, trial_value, trial_gradient

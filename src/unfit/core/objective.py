@@ -1,0 +1,182 @@
+"""The regularised logistic objective, as sums over rows (SPEC: objective).
+
+    L(w)     = sum [ softplus(x.w) - t x.w ] + (lam n / 2) |w|^2
+    gradient = sum (p - t) x + lam n w,                    p = sigmoid(x.w)
+    hessian  = sum p (1 - p) x x^T + lam n I
+
+The functions here give the data terms; `Statistics` and the methods add the regulariser. Shapes,
+once for all: X (n, p) in float32 or float64, codes (n,) the class of each row, W (k, d) float64
+with d = p + 1 when there is an intercept (a column of ones that is never stored), k = 1 for two
+classes and otherwise one one-vs-rest problem per class. Sums are float64 whatever X is. Knows
+core.parallel.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from unfit.core.parallel import FASTMATH, available_threads, run_threads
+
+BLOCK_BYTES = 16 << 20  # a block of scaled rows: large enough for SYRK, small beside the data
+_WORTH_A_THREAD = 1 << 18  # multiply-adds
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows with their class codes; `intercept` says that a column of ones goes with them."""
+
+    X: np.ndarray
+    codes: np.ndarray
+    intercept: bool
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        return int(self.X.shape[1]) + self.intercept
+
+    def take(self, index: np.ndarray) -> "Rows":
+        return Rows(self.X[index], self.codes[index], self.intercept)
+
+
+def problems(n_classes: int) -> int:
+    """k: one problem for two classes, else one a class."""
+    return 1 if n_classes == 2 else n_classes
+
+
+def positive_codes(k: int) -> np.ndarray:
+    """The class code that is target 1 in each of the k problems."""
+    return np.array([1], np.int32) if k == 1 else np.arange(k, dtype=np.int32)
+
+
+def sigmoid(margins: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.asarray(1.0 / (1.0 + np.exp(-margins)))
+
+
+def margins(X: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """x.w for every row and problem, (n, k), in the precision of X."""
+    p = X.shape[1]
+    result = X @ W[:, :p].T.astype(X.dtype)
+    if W.shape[1] > p:
+        result += W[:, p].astype(X.dtype)
+    return np.asarray(result)
+
+
+def blocks(rows: Rows, mask: np.ndarray | None = None) -> Iterator[np.ndarray]:
+    """X in blocks of consecutive rows, without the rows where mask is False."""
+    step = max(64, BLOCK_BYTES // (rows.d * rows.X.itemsize))
+    for start in range(0, len(rows), step):
+        X = rows.X[start : start + step]
+        keep = None if mask is None else mask[start : start + step]
+        yield X if keep is None or keep.all() else X[keep]
+
+
+def root_weighted(X: np.ndarray, w: np.ndarray, margin: np.ndarray, intercept: bool) -> np.ndarray:
+    """sqrt(p (1 - p)) x for every row, intercept column included: U with U^T U = sum p (1-p) x x^T."""
+    p = sigmoid(margin)
+    weight = np.sqrt(p * (1 - p)).astype(X.dtype, copy=False)
+    scaled = np.empty((X.shape[0], w.size), X.dtype)
+    np.multiply(X, weight[:, None], out=scaled[:, : X.shape[1]])
+    if intercept:
+        scaled[:, -1] = weight
+    return scaled
+
+
+def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    """sum p (1 - p) x x^T for each problem, (k, d, d): SYRK inside a block, float64 across."""
+    k, d = W.shape
+    total = np.zeros((k, d, d))
+    for X in blocks(rows, mask):
+        margin = margins(X, W)
+        for c in range(k):
+            U = root_weighted(X, W[c], margin[:, c], rows.intercept)
+            total[c] += U.T @ U  # NumPy calls SYRK for a matrix times its own transpose
+    return total
+
+
+def gram_sum(rows: Rows, mask: np.ndarray | None = None) -> np.ndarray:
+    """sum x x^T, (d, d)."""
+    total = np.zeros((rows.d, rows.d))
+    p = rows.X.shape[1]
+    for X in blocks(rows, mask):
+        total[:p, :p] += X.T @ X
+        if rows.intercept:
+            column = X.sum(axis=0, dtype=np.float64)
+            total[p, :p] += column
+            total[:p, p] += column
+            total[p, p] += len(X)
+    return total
+
+
+def value_gradient_sum(
+    rows: Rows, W: np.ndarray, mask: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Data terms of L (k,) and of its gradient (k, d) in one pass over the rows, in float64."""
+    n = len(rows)
+    k, d = W.shape
+    threads = min(available_threads(), 1 + n * d * k // _WORTH_A_THREAD)
+    values, gradients = np.zeros((threads, k)), np.zeros((threads, k, d))
+    keep = np.zeros(0, np.bool_) if mask is None else mask
+    W = np.ascontiguousarray(W, dtype=np.float64)
+
+    def body(t: int) -> None:
+        _value_gradient(
+            rows.X, rows.codes, positive_codes(k), W, keep, rows.intercept,
+            n * t // threads, n * (t + 1) // threads, values[t], gradients[t],
+        )  # fmt: skip
+
+    run_threads(body, threads)
+    return values.sum(axis=0), gradients.sum(axis=0)
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def _value_gradient(
+    X: np.ndarray, codes: np.ndarray, positive: np.ndarray, W: np.ndarray, keep: np.ndarray,
+    intercept: bool, start: int, stop: int, values: np.ndarray, gradients: np.ndarray,
+) -> None:  # fmt: skip
+    p = X.shape[1]
+    k = W.shape[0]
+    row = np.empty(4, np.int64)
+    margin = np.empty(4)
+    at = start
+    while at < stop:
+        count = 0
+        while count < 4 and at < stop:  # the next four rows that are in the data
+            if keep.size == 0 or keep[at]:
+                row[count] = at
+                count += 1
+            at += 1
+        if count == 0:
+            break
+        for i in range(count, 4):
+            row[i] = row[0]
+        x0, x1, x2, x3 = X[row[0]], X[row[1]], X[row[2]], X[row[3]]
+        for c in range(k):
+            w, gradient = W[c], gradients[c]
+            m0 = m1 = m2 = m3 = w[p] if intercept else 0.0
+            for j in range(p):
+                wj = w[j]
+                m0 += x0[j] * wj
+                m1 += x1[j] * wj
+                m2 += x2[j] * wj
+                m3 += x3[j] * wj
+            margin[0], margin[1], margin[2], margin[3] = m0, m1, m2, m3
+            for i in range(4):
+                if i >= count:
+                    margin[i] = 0.0
+                    continue
+                m = margin[i]
+                e = math.exp(-abs(m))
+                target = 1.0 if codes[row[i]] == positive[c] else 0.0
+                values[c] += max(m, 0.0) + math.log1p(e) - target * m
+                margin[i] = (1.0 if m >= 0 else e) / (1.0 + e) - target
+            r0, r1, r2, r3 = margin[0], margin[1], margin[2], margin[3]
+            for j in range(p):
+                gradient[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
+            if intercept:
+                gradient[p] += r0 + r1 + r2 + r3

@@ -1,0 +1,115 @@
+"""Threads that meet between steps: what the SGD and DELTAGRAD kernels run on.
+
+A kernel is a nogil numba function that every thread enters once and that meets the others
+at a spin barrier after each step. A parallel region per step would cost more than a step
+of short rows does. Knows nothing of ours.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity stay visible
+CACHE_LINE = 64
+
+
+def available_threads() -> int:
+    """Cores this process may use; one where the barrier cannot yield to the scheduler."""
+    if sys.platform == "win32":
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(cores or 1, 16))
+
+
+def run_threads(
+    body: Callable[[int], None], threads: int, meeting: np.ndarray | None = None
+) -> None:
+    """Run body(0) .. body(threads - 1) at the same time, body(0) in the calling thread.
+
+    A thread that fails (Ctrl-C may strike before the kernel starts) opens the barrier for good, so
+    that the others run out instead of waiting for it; the failure is raised once all are done.
+    """
+    failures: list[BaseException] = []
+
+    def guarded(thread: int) -> None:
+        try:
+            body(thread)
+        except BaseException as failure:
+            failures.append(failure)
+            if meeting is not None:
+                meeting[0] = 1 << 62
+
+    others = [threading.Thread(target=guarded, args=(t,), daemon=True) for t in range(1, threads)]
+    for other in others:
+        other.start()
+    guarded(0)
+    for other in others:
+        other.join()
+    if failures:
+        raise failures[0]
+
+
+def new_meeting() -> np.ndarray:
+    """A fresh barrier counter, alone on its cache line."""
+    return np.zeros(CACHE_LINE // 8, np.int64)
+
+
+@intrinsic
+def _add_and_get(typingctx, array):  # type: ignore[no-untyped-def]  # numba's codegen protocol is untyped
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
+
+    return types.int64(array), codegen
+
+
+@intrinsic
+def _read(typingctx, array):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        return builder.load_atomic(data, "acquire", 8)
+
+    return types.int64(array), codegen
+
+
+@intrinsic
+def _yield_core(typingctx):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind = ir.FunctionType(ir.IntType(32), [])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+
+    return types.int32(), codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]
+    """Ask for the cache line of array[index] (flat) without waiting for it."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, args[0]).data
+        byte_pointer, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, i32, i32, i32])
+        hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        address = builder.bitcast(builder.gep(data, [args[1]]), byte_pointer)
+        builder.call(hint, [address, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), codegen
+
+
+@njit(nogil=True, cache=True)
+def meet(counter: np.ndarray, target: int) -> None:
+    """Wait until `target` arrivals were counted in all; spins first, then yields the core."""
+    _add_and_get(counter)
+    spins = 0
+    while _read(counter) < target:
+        spins += 1
+        if spins > 4096:
+            _yield_core()

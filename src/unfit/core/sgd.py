@@ -1,0 +1,189 @@
+"""Mini-batch SGD on a laid-out copy of the rows, as one fused kernel (SPEC: training).
+
+    w <- w - eta ( mean over the batch of (p - t) x  +  lam w  +  tilt )
+
+`tilt` is sigma b / |D| for INFLUENCE and zero elsewhere. Rows are in the data's precision, the
+sum over at most FLUSH rows too; beyond that, and for w itself, float64. k one-vs-rest problems
+walk through the same batches. Knows core.parallel, core.rows and core.schedule.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from unfit.core.objective import positive_codes
+from unfit.core.parallel import FASTMATH, available_threads, meet, new_meeting, run_threads
+from unfit.core.rows import BLOCK, add_gradient
+from unfit.core.schedule import epoch_keys, fill_order, window_rows
+
+FLUSH = 1024  # rows summed in the data's precision before the float64 sum takes over
+WORK_PER_CALL = 2e9  # multiply-adds between two looks at Ctrl-C and the progress bar
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rows in random order, padded to whole cache lines, with the intercept's ones inside.
+
+    X (n, width); codes (n,) class of each slot; row_of (n,) the caller's row in each slot;
+    d columns of X are real, the rest zero.
+    """
+
+    X: np.ndarray
+    codes: np.ndarray
+    row_of: np.ndarray
+    d: int
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def window(self) -> int:
+        return window_rows(self.n, self.X.shape[1] * self.X.itemsize)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What SGD does, apart from the data: all that is needed to run it again."""
+
+    seed: int
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    l2: float
+
+    def steps_per_epoch(self, n: int) -> int:
+        return -(-n // self.batch_size)
+
+    def steps(self, n: int) -> int:
+        return self.epochs * self.steps_per_epoch(n)
+
+
+def train_sgd(
+    layout: Layout,
+    plan: Plan,
+    start: np.ndarray,
+    *,
+    tilt: np.ndarray | None = None,
+    trajectory: np.ndarray | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Weights (k, d) after plan.epochs from `start` (k, d).
+
+    trajectory: (steps, 2, k, d) to be filled with w_t and the mean data gradient g_t, or None.
+    """
+    k, d = start.shape
+    width = layout.X.shape[1]
+    threads = threads or available_threads()
+    weights = np.zeros((threads, k, width))
+    weights[:, :, :d] = start
+    tilt_padded = np.zeros((k, width))
+    if tilt is not None:
+        tilt_padded[:, :d] = tilt
+    stored = np.empty((0, 2, k, d)) if trajectory is None else trajectory
+    order = np.empty(layout.n, np.int32)
+    parts = np.zeros((2, threads, k, width))
+    for first, last in epoch_spans(plan.epochs, layout.n * k * width):
+        meeting = new_meeting()
+
+        def body(thread: int, first: int = first, last: int = last) -> None:
+            _sgd_kernel(
+                layout.X, layout.codes, positive_codes(k), weights[thread], tilt_padded, stored,
+                order, parts, meeting, thread, threads, np.uint64(plan.seed), first, last,
+                plan.batch_size, layout.window, plan.learning_rate, plan.l2,
+            )  # fmt: skip
+
+        run_threads(body, threads, meeting)
+        if progress is not None:
+            progress(last, plan.epochs)
+    return np.ascontiguousarray(weights[0, :, :d])
+
+
+def epoch_spans(epochs: int, work_per_epoch: int) -> list[tuple[int, int]]:
+    """Epochs in runs of about WORK_PER_CALL, so that a long training can be interrupted."""
+    run = max(1, int(WORK_PER_CALL / max(1, work_per_epoch)))
+    return [(first, min(first + run, epochs)) for first in range(0, epochs, run)]
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
+    """total <- scale times the sum of the threads' parts (threads, width)."""
+    first = parts[0]
+    for j in range(total.size):
+        total[j] = scale * first[j]
+    for thread in range(1, parts.shape[0]):
+        part = parts[thread]
+        for j in range(total.size):
+            total[j] += scale * part[j]
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def descend(
+    w: np.ndarray, mean: np.ndarray, tilt: np.ndarray, eta: float, lam: float, rounded: np.ndarray
+) -> None:
+    """w <- w - eta (mean + lam w + tilt), and its copy in the data's precision."""
+    for j in range(w.size):
+        w[j] -= eta * (mean[j] + lam * w[j] + tilt[j])
+        rounded[j] = w[j]
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
+def _sgd_kernel(
+    X: np.ndarray, codes: np.ndarray, positive: np.ndarray, weights: np.ndarray, tilt: np.ndarray,
+    stored: np.ndarray, order: np.ndarray, parts: np.ndarray, meeting: np.ndarray, thread: int,
+    threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int, window: int,
+    eta: float, lam: float,
+) -> None:  # fmt: skip
+    # Every thread keeps its own w, adds up its share of the batch, and meets the others once a
+    # step; parts alternates between two halves so that nobody overwrites what another still reads.
+    n, width = X.shape
+    k = weights.shape[0]
+    d = stored.shape[3]
+    keep = stored.shape[0] > 0
+    steps = -(-n // batch)
+    rounded = weights.astype(X.dtype)
+    gradient = np.zeros(width, X.dtype)
+    residual = np.zeros(BLOCK, X.dtype)
+    mean = np.zeros(width)
+    arrivals = 0
+    half = 0
+    for epoch in range(first_epoch, last_epoch):
+        keys = epoch_keys(seed, epoch, -(-n // window))
+        fill_order(order, n, window, keys, thread, threads)
+        arrivals += threads
+        if threads > 1:
+            meet(meeting, arrivals)
+        for step in range(steps):
+            begin = step * batch
+            rows = min(batch, n - begin)
+            low = begin + rows * thread // threads
+            high = begin + rows * (thread + 1) // threads
+            mine = parts[half, thread]
+            mine[:] = 0.0
+            flush = FLUSH if k == 1 else BLOCK
+            for at in range(low, high, flush):
+                stop = min(at + flush, high)
+                # The window after this one, in its own order: fetched while this one is worked on.
+                ahead = order[at + window] // window * window + at % window if at + window < n else -1
+                for c in range(k):
+                    gradient[:] = X.dtype.type(0)
+                    add_gradient(X, order, at, stop, codes, positive[c], rounded[c], gradient,
+                                 residual, ahead if c == 0 else -1)  # fmt: skip
+                    for j in range(width):
+                        mine[c, j] += gradient[j]
+            arrivals += threads
+            if threads > 1:
+                meet(meeting, arrivals)
+            t = epoch * steps + step
+            for c in range(k):
+                add_parts(parts[half, :, c], 1.0 / rows, mean)
+                if keep and thread == t % threads:
+                    stored[t, 0, c] = weights[c, :d]
+                    stored[t, 1, c] = mean[:d]
+                descend(weights[c], mean, tilt[c], eta, lam, rounded[c])
+            half = 1 - half

@@ -1,0 +1,254 @@
+"""What makes forgetting cheap: the gradient and Hessian sums of a model's rows, kept at its w.
+
+Sums over the remaining rows equal sums over all rows minus sums over the deleted ones, at the
+same w. So forgetting m rows costs O(m d^2 + d^3 / 3), whatever n is; with a factor kept, O(m d^2)
+for few rows. Everything includes the regulariser. Knows core.objective and core.noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from unfit.core.noise import inverse_fourth_root_by_lanczos, inverse_fourth_root_times
+from unfit.core.objective import Rows, hessian_sum, margins, root_weighted, value_gradient_sum
+
+FEW_ROWS_PER_COLUMN = 0.25  # a low-rank correction pays for m below this share of d,
+FEW_ROWS_OF_ALL = 0.1  # and converges fast for m below this share of n
+SPECTRUM_UP_TO = 1024  # columns for which 10 d^3 of eigh ahead of time is acceptable
+
+
+class Factor(Protocol):
+    """One problem's Hessian, ready to be solved with."""
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs."""
+        ...
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        """H^(-1/4) b."""
+        ...
+
+
+@dataclass(frozen=True)
+class Cholesky:
+    """H = L L^T; H itself is kept only for those who want its roots."""
+
+    lower: np.ndarray
+    hessian: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> "Cholesky":
+        lower, info = lapack.dpotrf(hessian.T, lower=1, clean=0, overwrite_a=0)
+        if info != 0:
+            raise np.linalg.LinAlgError(
+                f"the Hessian is not positive definite (leading minor {info}); raise l2"
+            )
+        return cls(lower, hessian)
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(lapack.dpotrs(self.lower, rhs, lower=1)[0])
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        return inverse_fourth_root_times(self.hessian, b)
+
+    def without(self, U: np.ndarray, shift: float) -> "Factor":
+        return DowndatedCholesky.of(self.lower, U, shift)
+
+
+@dataclass(frozen=True)
+class DowndatedCholesky:
+    """H - U U^T - shift I from the factor of H, by Woodbury, for a few columns U.
+
+    P = H - U U^T = L (I - V V^T) L^T with V = L^-1 U, so P^-1 = L^-T (I + V K^-1 V^T) L^-1 with
+    K = I - V^T V. The shift (the regulariser of the rows that left) has full rank; it is taken in
+    by x <- P^-1 (rhs + shift x), which contracts by at most m / n since P >= lam n I.
+    """
+
+    lower: np.ndarray
+    V: np.ndarray
+    K: np.ndarray
+    shift: float
+
+    @classmethod
+    def of(cls, lower: np.ndarray, U: np.ndarray, shift: float) -> "DowndatedCholesky":
+        V = lapack.dtrtrs(lower, U, lower=1)[0]
+        K = np.eye(U.shape[1]) - V.T @ V
+        return cls(lower, V, lapack.dpotrf(K.T, lower=1, clean=0)[0], shift)
+
+    def _solve_unshifted(self, rhs: np.ndarray) -> np.ndarray:
+        y = lapack.dtrtrs(self.lower, rhs, lower=1)[0]
+        y = y + self.V @ lapack.dpotrs(self.K, self.V.T @ y, lower=1)[0]
+        return np.asarray(lapack.dtrtrs(self.lower, y, lower=1, trans=1)[0])
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        x = self._solve_unshifted(rhs)
+        for _ in range(64):
+            moved = self._solve_unshifted(rhs + self.shift * x)
+            settled = np.linalg.norm(moved - x) <= 1e-11 * np.linalg.norm(moved)
+            x = moved
+            if settled:
+                break
+        return x
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        # H v = L (L^T v); the factor is all that is kept.
+        lower = np.tril(self.lower)
+        U = lower @ self.V
+
+        def product(v: np.ndarray) -> np.ndarray:
+            return np.asarray(lower @ (lower.T @ v) - U @ (U.T @ v) - self.shift * v)
+
+        return inverse_fourth_root_by_lanczos(product, b)
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """H = Q diag(values) Q^T: dearer to make than a Cholesky factor, but roots come for free."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> "Spectrum":
+        return cls(*scipy.linalg.eigh(hessian, check_finite=False))
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(self.vectors @ ((self.vectors.T @ rhs) / self.values))
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        return np.asarray(self.vectors @ (self.values**-0.25 * (self.vectors.T @ b)))
+
+    def without(self, U: np.ndarray, shift: float) -> "Factor":
+        return DowndatedSpectrum.of(self, U, shift)
+
+
+@dataclass(frozen=True)
+class DowndatedSpectrum:
+    """H - U U^T - shift I in the eigenbasis of H, where it is a diagonal less a few columns."""
+
+    vectors: np.ndarray
+    diagonal: np.ndarray
+    U: np.ndarray
+    K: np.ndarray
+
+    @classmethod
+    def of(cls, spectrum: Spectrum, U: np.ndarray, shift: float) -> "DowndatedSpectrum":
+        diagonal = spectrum.values - shift
+        rotated = spectrum.vectors.T @ U
+        K = np.eye(U.shape[1]) - rotated.T @ (rotated / diagonal[:, None])
+        return cls(spectrum.vectors, diagonal, rotated, lapack.dpotrf(K.T, lower=1, clean=0)[0])
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        y = (self.vectors.T @ rhs) / self.diagonal
+        correction = lapack.dpotrs(self.K, self.U.T @ y, lower=1)[0]
+        return np.asarray(self.vectors @ (y + (self.U @ correction) / self.diagonal))
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        def product(v: np.ndarray) -> np.ndarray:
+            return np.asarray(self.diagonal * v - self.U @ (self.U.T @ v))
+
+        root = inverse_fourth_root_by_lanczos(product, self.vectors.T @ b)
+        return np.asarray(self.vectors @ root)
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Gradient (k, d) and Hessian (k, d, d) sums over n rows at weights (k, d), with l2 n inside.
+
+    factors: one Cholesky or Spectrum per problem, or None where nobody prepared them.
+    """
+
+    weights: np.ndarray
+    gradient_sum: np.ndarray
+    hessian_sum: np.ndarray
+    n: int
+    l2: float
+    factors: Sequence[Cholesky | Spectrum] | None = None
+
+    @classmethod
+    def of_sums(
+        cls, weights: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, n: int, l2: float
+    ) -> "Statistics":
+        """From the data terms: adds the regulariser, into `hessian` itself."""
+        _add_to_diagonals(hessian, l2 * n)
+        return cls(weights, gradient + l2 * n * weights, hessian, n, l2)
+
+    @classmethod
+    def of_rows(cls, rows: Rows, weights: np.ndarray, l2: float) -> "Statistics":
+        _, gradient = value_gradient_sum(rows, weights)
+        return cls.of_sums(weights, gradient, hessian_sum(rows, weights), len(rows), l2)
+
+    def minus(self, other: "Statistics") -> "Statistics":
+        """Without the rows of `other`, which was evaluated at the same weights."""
+        return self._combine(other, -1)
+
+    def plus(self, other: "Statistics") -> "Statistics":
+        """With the rows of `other`, which was evaluated at the same weights."""
+        return self._combine(other, 1)
+
+    def _combine(self, other: "Statistics", sign: int) -> "Statistics":
+        if not np.array_equal(self.weights, other.weights):
+            raise ValueError("statistics can only be combined at the same weights")
+        return Statistics(
+            self.weights,
+            self.gradient_sum + sign * other.gradient_sum,
+            self.hessian_sum + sign * other.hessian_sum,
+            self.n + sign * other.n,
+            self.l2,
+        )
+
+    def with_factors(self, roots: bool) -> "Statistics":
+        """With a factor of every Hessian: spectra if roots will be wanted and d allows it."""
+        spectral = roots and self.hessian_sum.shape[1] <= SPECTRUM_UP_TO
+        kind = Spectrum if spectral else Cholesky
+        return replace(self, factors=[kind.of(h) for h in self.hessian_sum])
+
+
+def few(statistics: Statistics, m: int) -> bool:
+    """Whether m rows are few enough to correct the kept factors instead of making new ones."""
+    d = statistics.weights.shape[1]
+    return (
+        statistics.factors is not None
+        and m < FEW_ROWS_PER_COLUMN * d
+        and m <= FEW_ROWS_OF_ALL * statistics.n
+    )
+
+
+def gradient_of_rows(rows: Rows, weights: np.ndarray, l2: float) -> np.ndarray:
+    """sum (p - t) x + l2 m w over the given rows, (k, d)."""
+    return np.asarray(value_gradient_sum(rows, weights)[1] + l2 * len(rows) * weights)
+
+
+def factors_without(
+    statistics: Statistics, rows: Rows, *, low_rank: bool | None = None
+) -> Sequence[Factor]:
+    """The Hessians of the rows that remain when `rows` leave, factorised the cheaper way.
+
+    low_rank: True corrects the kept factors, False subtracts and factorises anew, None chooses.
+    """
+    W, m = statistics.weights, len(rows)
+    if low_rank is None:
+        low_rank = few(statistics, m)
+    if not low_rank:
+        hessian = statistics.hessian_sum - hessian_sum(rows, W)
+        _add_to_diagonals(hessian, -statistics.l2 * m)
+        return [Cholesky.of(h) for h in hessian]
+    if statistics.factors is None:
+        raise ValueError("no factors were prepared")
+    margin = margins(rows.X, W)
+    return [
+        factor.without(
+            root_weighted(rows.X, W[c], margin[:, c], rows.intercept).T.astype(np.float64),
+            statistics.l2 * m,
+        )
+        for c, factor in enumerate(statistics.factors)
+    ]
+
+
+def _add_to_diagonals(matrices: np.ndarray, value: float) -> None:
+    d = matrices.shape[-1]
+    matrices.reshape(len(matrices), d * d)[:, :: d + 1] += value

@@ -1,0 +1,40 @@
+"""The paper's preprocessing as a scikit-learn transformer. Knows nothing of methods."""
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+
+class MaxNormScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """Divide every row by the largest L2 norm among the training rows.
+
+    One factor, so distances keep their proportions; training rows end within the unit ball, as
+    the certificates of INFLUENCE require. `scale_` is derived from the training rows: it is one
+    more thing that remembers them, and is refitted when the model is retrained.
+    """
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:
+        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        norm = float(np.sqrt(squares.max()))
+        self.scale_ = norm if norm > 0 else 1.0
+        return self
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(X / X.dtype.type(self.scale_))
+
+    def inverse_transform(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return np.asarray(X * X.dtype.type(self.scale_))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,88 @@
+"""What every engine offers: sums over rows, and the two loops that walk through them.
+
+An engine holds the rows a model was trained on and the mask of those that remain. Methods ask it
+for sums and never see where the rows are. A new engine is one file that satisfies this protocol.
+May know core.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from unfit.core.objective import Rows
+from unfit.core.replay import Cadence
+from unfit.core.sgd import Layout, Plan, Progress
+
+
+class Engine(Protocol):
+    """Rows, their class codes, and sums over those that remain.
+
+    `mask` is None for the remaining rows, or a boolean array over all rows.
+    W is (k, d) float64, d counts the intercept.
+    """
+
+    @property
+    def d(self) -> int: ...
+
+    @property
+    def k(self) -> int: ...
+
+    @property
+    def remaining(self) -> np.ndarray:
+        """Boolean mask over all rows; not to be written."""
+        ...
+
+    @property
+    def n_remaining(self) -> int: ...
+
+    def without(self, rows: np.ndarray) -> np.ndarray:
+        """The mask of the rows that remain when `rows` leave."""
+        ...
+
+    def forget(self, rows: np.ndarray) -> None:
+        """Drop rows from the data. Methods never call it: whoever employs the new model does."""
+        ...
+
+    def take(self, rows: np.ndarray) -> Rows: ...
+
+    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray: ...
+
+    def value_gradient_sum(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray: ...
+
+    def lay_out(self, row_of: np.ndarray) -> Layout:
+        """The given rows in the given order, as the SGD loops want them; the last one is kept."""
+        ...
+
+    def drop_layout(self) -> None: ...
+
+    def sgd(
+        self,
+        layout: Layout,
+        plan: Plan,
+        start: np.ndarray,
+        *,
+        tilt: np.ndarray | None = None,
+        trajectory: np.ndarray | None = None,
+        progress: Progress | None = None,
+    ) -> np.ndarray: ...
+
+    def replay(
+        self,
+        layout: Layout,
+        plan: Plan,
+        cadence: Cadence,
+        fate: np.ndarray,
+        counts: np.ndarray,
+        old: np.ndarray,
+        new: np.ndarray,
+        *,
+        progress: Progress | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]: ...

@@ -1,0 +1,88 @@
+"""The engine of one machine: BLAS over row blocks and numba kernels on all its cores.
+
+Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from unfit.core import objective, replay, sgd
+from unfit.core.objective import Rows
+from unfit.core.parallel import CACHE_LINE
+from unfit.core.sgd import Layout
+
+
+class CpuEngine:
+    """Rows X (n, p) of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
+
+    def __init__(self, X: np.ndarray, codes: np.ndarray, n_classes: int, intercept: bool) -> None:
+        self.rows = Rows(X, codes, intercept)
+        self.k = objective.problems(n_classes)
+        self.d = self.rows.d
+        self.remaining = np.ones(len(X), np.bool_)
+        self.n_remaining = len(X)
+        self._layout: tuple[np.ndarray, Layout] | None = None
+
+    def without(self, rows: np.ndarray) -> np.ndarray:
+        mask = self.remaining.copy()
+        mask[rows] = False
+        return mask
+
+    def forget(self, rows: np.ndarray) -> None:
+        self.remaining[rows] = False
+        self.n_remaining -= len(rows)
+
+    def take(self, rows: np.ndarray) -> Rows:
+        return self.rows.take(rows)
+
+    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return objective.margins(self.rows.X[rows], W)
+
+    def _mask(self, mask: np.ndarray | None) -> np.ndarray | None:
+        if mask is None and self.n_remaining < len(self.rows):
+            return self.remaining
+        return mask
+
+    def value_gradient_sum(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return objective.value_gradient_sum(self.rows, W, self._mask(mask))
+
+    def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        return self.value_gradient_sum(W, mask)[1]
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        return objective.hessian_sum(self.rows, W, self._mask(mask))
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        return objective.gram_sum(self.rows, self._mask(mask))
+
+    def lay_out(self, row_of: np.ndarray) -> Layout:
+        if self._layout is None or self._layout[0] is not row_of:
+            self._layout = None  # the old copy goes before the new one comes
+            self._layout = (row_of, _lay_out(self.rows, row_of))
+        return self._layout[1]
+
+    def drop_layout(self) -> None:
+        self._layout = None
+
+    sgd = staticmethod(partial(sgd.train_sgd))
+    replay = staticmethod(partial(replay.replay))
+
+
+def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
+    per_line = CACHE_LINE // rows.X.itemsize
+    width = -(-rows.d // per_line) * per_line
+    n, p = len(row_of), rows.X.shape[1]
+    whole = np.empty(n * width * rows.X.itemsize + CACHE_LINE, np.uint8)
+    skip = -whole.ctypes.data % CACHE_LINE  # rows start on cache lines
+    X = whole[skip : skip + n * width * rows.X.itemsize].view(rows.X.dtype).reshape(n, width)
+    step = 1 << 14
+    for start in range(0, n, step):
+        part = slice(start, start + step)
+        X[part, :p] = rows.X[row_of[part]]
+    X[:, p:] = 0
+    if rows.intercept:
+        X[:, p] = 1
+    return Layout(X, rows.codes[row_of], row_of, rows.d)

@@ -1,0 +1,297 @@
+"""The scikit-learn face: a classifier with the verb that was missing.
+
+May know methods, engines and the audit; the numbers are computed there.
+"""
+
+from numbers import Integral, Real
+from typing import ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unfit.audit import Audit, compare
+from unfit.core.objective import margins, sigmoid
+from unfit.core.sgd import Progress
+from unfit.engines.cpu import CpuEngine
+from unfit.methods import METHODS, Method, Settings, State
+
+
+class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """Logistic regression that can forget rows it was trained on.
+
+    Minimises  sum_i [ softplus(x_i.w) - t_i x_i.w ] + (l2 n / 2) |w|^2,  one-vs-rest for more than
+    two classes; the intercept is regularised like the rest. `unlearn(rows)` then removes rows.
+
+    Parameters
+    ----------
+    method : "fisher", "influence", "deltagrad" or "retrain"
+        How to forget: a Newton step on what remains; the deleted rows' influence; a replay of the
+        SGD run; or exact retraining from the current weights.
+    l2 : ridge penalty per row, > 0.
+    sigma : noise added so that what was forgotten cannot be told from the weights, >= 0.
+    deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step; None: all at once.
+        Smaller is closer to retraining, and slower.
+    period, burn_in : DELTAGRAD computes the first `burn_in` steps and then every `period`-th exactly.
+    solver : "newton", "sgd" or "auto" (Newton for all but DELTAGRAD).
+    epochs, batch_size, learning_rate : of SGD; batch_size None means all rows.
+    tol : Newton stops at |gradient sum| <= tol n.
+    fit_intercept : whether a column of ones is added.
+    engine : "auto" or "cpu".
+    dtype : "float32" or "float64", the precision of the rows; weights are always float64.
+    random_state : seed or Generator for starting weights, row order and noise.
+
+    The rows given to `fit` are kept by reference where they already have the right dtype and
+    layout: do not change them between `fit` and `unlearn`.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    n_remaining_ : rows the model stands for now.
+    remaining_ : boolean mask of them over the rows of fit.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = {
+        "method": [StrOptions(set(METHODS))],
+        "l2": [Interval(Real, 0, None, closed="neither")],
+        "sigma": [Interval(Real, 0, None, closed="left")],
+        "deletion_batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "period": [Interval(Integral, 1, None, closed="left")],
+        "burn_in": [Interval(Integral, 0, None, closed="left")],
+        "solver": [StrOptions({"auto", "newton", "sgd"})],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "engine": [StrOptions({"auto", "cpu"})],
+        "dtype": [StrOptions({"float32", "float64"})],
+        "random_state": ["random_state", np.random.Generator],
+    }
+
+    def __init__(
+        self,
+        method: Literal["fisher", "influence", "deltagrad", "retrain"] = "fisher",
+        *,
+        l2: float = 1e-4,
+        sigma: float = 0.0,
+        deletion_batch_size: int | None = None,
+        period: int = 50,
+        burn_in: int = 10,
+        solver: str = "auto",
+        epochs: int = 200,
+        batch_size: int | None = 512,
+        learning_rate: float = 1.0,
+        tol: float = 1e-8,
+        fit_intercept: bool = True,
+        engine: str = "auto",
+        dtype: str = "float32",
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+    ) -> None:
+        self.method = method
+        self.l2 = l2
+        self.sigma = sigma
+        self.deletion_batch_size = deletion_batch_size
+        self.period = period
+        self.burn_in = burn_in
+        self.solver = solver
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.engine = engine
+        self.dtype = dtype
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike, *, progress: Progress | None = None) -> Self:
+        """Train on all rows, and prepare for the first `unlearn`.
+
+        progress: called as progress(epochs_done, epochs) while SGD runs.
+        """
+        method = self._method()
+        X, y = validate_data(
+            self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
+        )
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
+            )
+        rng = _generator(self.random_state)
+        data = CpuEngine(X, codes.astype(np.int32), len(classes), self.fit_intercept)
+        state = method.prepare(method.train(data, rng, progress), data)
+        self.classes_ = classes
+        self._class_counts = np.bincount(codes)
+        self._data, self._rng = data, rng
+        self._employ(state)
+        return self
+
+    def unlearn(self, rows: ArrayLike) -> Self:
+        """Forget rows, given by their positions in the X of fit.
+
+        Unknown, repeated or already forgotten rows, and requests that would empty a class, are
+        refused with a ValueError that names them; then nothing has changed. None is a no-op.
+        """
+        check_is_fitted(self)
+        deleted = self._request(rows)
+        if len(deleted) == 0:
+            return self
+        state = self._method().unlearn(self._state, self._data, deleted, self._rng)
+        leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
+        self._data.forget(deleted)
+        self._class_counts = self._class_counts - leaving
+        self._employ(state)
+        return self
+
+    def prepare(self) -> Self:
+        """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
+        check_is_fitted(self)
+        self._state = self._method().prepare(self._state, self._data)
+        return self
+
+    def audit(
+        self,
+        X: ArrayLike | None = None,
+        y: ArrayLike | None = None,
+        *,
+        threshold: float = 1.0,
+        draws: int | None = None,
+        random_state: int | None = None,
+    ) -> Audit:
+        """Retrain independently on the remaining rows and compare; the model does not change.
+
+        X, y: test rows for AccErr; by default the remaining training rows. threshold: the AccDis
+        (in percent) up to which the verdict is good. draws: retrainings with fresh noise
+        (by default 5 if sigma > 0, else 1).
+        """
+        check_is_fitted(self)
+        if (X is None) != (y is None):
+            raise ValueError("audit needs both X and y, or neither")
+        if threshold < 0:
+            raise ValueError(f"threshold must be >= 0, got {threshold}")
+        if X is None:
+            X_test, codes = None, None
+        else:
+            X_test = validate_data(self, X, dtype=self._dtype, reset=False)
+            labels = np.asarray(y).ravel()
+            if len(labels) != len(X_test):
+                raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
+            codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
+            codes = np.where(self.classes_[codes] == labels, codes, -1)
+        if draws is None:
+            draws = 5 if self.sigma > 0 else 1
+        rng = np.random.default_rng(random_state)
+        return compare(
+            self._method(), self._state, self._data, X_test, codes, threshold, draws, rng
+        )
+
+    @property
+    def remaining_(self) -> np.ndarray:
+        """Mask over the rows of fit: True where the row is still in the model."""
+        check_is_fitted(self)
+        mask = self._data.remaining.view()
+        mask.flags.writeable = False
+        return mask
+
+    @property
+    def n_remaining_(self) -> int:
+        """Rows the model stands for now."""
+        check_is_fitted(self)
+        return self._data.n_remaining
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """x.w, (n,) for two classes and (n, k) for more."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=self._dtype, reset=False)
+        scores = margins(X, self._state.weights)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        scores = self.decision_function(X)
+        index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Class probabilities (n, classes); one-vs-rest sigmoids scaled to sum 1."""
+        scores = self.decision_function(X)
+        p = sigmoid(scores.astype(np.float64))
+        if p.ndim == 1:
+            return np.column_stack([1 - p, p])
+        p = np.maximum(p, np.finfo(np.float64).tiny)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        return np.log(self.predict_proba(X))
+
+    @property
+    def _dtype(self) -> type[np.floating]:
+        return np.float64 if self.dtype == "float64" else np.float32
+
+    def _method(self) -> Method:
+        names = Settings.__dataclass_fields__
+        return METHODS[self.method](Settings(**{name: getattr(self, name) for name in names}))
+
+    def _employ(self, state: State) -> None:
+        self._state = state
+        p = self.n_features_in_
+        self.coef_ = state.weights[:, :p].copy()
+        if self.fit_intercept:
+            self.intercept_ = state.weights[:, p].copy()
+        else:
+            self.intercept_ = np.zeros(len(state.weights))
+
+    def _request(self, rows: ArrayLike) -> np.ndarray:
+        """The request as sorted positions, or a ValueError that names what is wrong with it."""
+        asked = np.asarray(rows)
+        if asked.size == 0:
+            return np.empty(0, np.intp)
+        if asked.ndim != 1 or not np.issubdtype(asked.dtype, np.integer):
+            raise ValueError(
+                f"rows must be a list of whole numbers, positions in the X of fit; got "
+                f"{asked.dtype} values of shape {asked.shape}"
+            )
+        n = len(self._data.remaining)
+        deleted = np.sort(asked)
+        if deleted[0] < 0 or deleted[-1] >= n:
+            unknown = deleted[(deleted < 0) | (deleted >= n)]
+            raise ValueError(f"unknown rows {_some(unknown)}: rows are numbered 0 to {n - 1}")
+        repeated = deleted[1:][deleted[1:] == deleted[:-1]]
+        if len(repeated):
+            raise ValueError(f"rows {_some(np.unique(repeated))} are named more than once")
+        gone = deleted[~self._data.remaining[deleted]]
+        if len(gone):
+            raise ValueError(f"rows {_some(gone)} were forgotten already")
+        leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
+        if (leaving >= self._class_counts).any():
+            if len(deleted) == self._data.n_remaining:
+                raise ValueError(f"the request names all {n} remaining rows; drop the model instead")
+            emptied = self.classes_[leaving >= self._class_counts]
+            raise ValueError(
+                f"the request would remove every remaining row of class {_some(emptied)}; "
+                "keep one, or fit a new model without that class"
+            )
+        return deleted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_state")
+
+
+def _some(values: np.ndarray) -> str:
+    """'[3, 7, 9]', cut after ten."""
+    listed = values[:10].tolist()
+    more = f" and {len(values) - 10} more" if len(values) > 10 else ""
+    return f"{listed}{more}"
+
+
+def _generator(
+    random_state: int | np.random.Generator | np.random.RandomState | None,
+) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(random_state)

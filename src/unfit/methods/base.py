@@ -1,0 +1,237 @@
+"""What a method is: `train` and `unlearn`, both pure, over a frozen State.
+
+A method's file says how it differs; what they share (training by Newton or SGD, statistics,
+noise, mini-batches of deleted rows) is here. May know core and engines.base.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from unfit.core import newton
+from unfit.core.noise import standard_normal
+from unfit.core.sgd import Plan, Progress
+from unfit.core.statistics import Statistics
+from unfit.core.trajectory import TrajectoryFile, restore
+from unfit.engines.base import Engine
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The parameters of every method, under the names of the estimator's constructor."""
+
+    l2: float = 1e-4
+    sigma: float = 0.0
+    deletion_batch_size: int | None = None
+    period: int = 50
+    burn_in: int = 10
+    solver: str = "auto"
+    epochs: int = 200
+    batch_size: int | None = 512
+    learning_rate: float = 1.0
+    tol: float = 1e-8
+
+
+@dataclass(frozen=True)
+class Run:
+    """A stored SGD run: its plan, the row in each slot, rows per batch now, w_t and g_t."""
+
+    plan: Plan
+    row_of: np.ndarray
+    counts: np.ndarray
+    file: TrajectoryFile
+
+
+@dataclass(frozen=True)
+class State:
+    """A trained model and what its method keeps for the next deletion.
+
+    weights (k, d) are what is published; n rows they stand for. statistics: sums at exactly these
+    weights, or None if nobody prepared them. tilt (k, d): sigma b of INFLUENCE's objective.
+    run: DELTAGRAD's stored training; spare: a second file, ready to take the next one.
+    """
+
+    method: str
+    weights: np.ndarray
+    n: int
+    statistics: Statistics | None = None
+    tilt: np.ndarray | None = None
+    run: Run | None = None
+    spare: TrajectoryFile | None = None
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Plain arrays that hold all of it but what `prepare` can compute again."""
+        arrays = {
+            "method": np.array(self.method),
+            "weights": self.weights,
+            "n": np.array(self.n),
+        }
+        if self.tilt is not None:
+            arrays["tilt"] = self.tilt
+        if self.statistics is not None:
+            arrays |= {
+                "gradient_sum": self.statistics.gradient_sum,
+                "hessian_sum": self.statistics.hessian_sum,
+                "l2": np.array(self.statistics.l2),
+            }
+        if self.run is not None:
+            plan = self.run.plan
+            arrays |= {
+                "plan_whole": np.array([plan.seed, plan.epochs, plan.batch_size], np.uint64),
+                "plan_real": np.array([plan.learning_rate, plan.l2]),
+                "row_of": self.run.row_of,
+                "counts": self.run.counts,
+                "trajectory": np.asarray(self.run.file.array),
+            }
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "State":
+        weights, n = np.asarray(arrays["weights"]), int(arrays["n"])
+        statistics = run = None
+        if "hessian_sum" in arrays:
+            statistics = Statistics(
+                weights, arrays["gradient_sum"], arrays["hessian_sum"], n, float(arrays["l2"])
+            )
+        if "trajectory" in arrays:
+            seed, epochs, batch_size = (int(v) for v in arrays["plan_whole"])
+            rate, l2 = (float(v) for v in arrays["plan_real"])
+            plan = Plan(seed, epochs, batch_size, rate, l2)
+            file = restore(arrays["trajectory"])
+            run = Run(plan, arrays["row_of"], arrays["counts"], file)
+        return cls(str(arrays["method"]), weights, n, statistics, arrays.get("tilt"), run)
+
+
+class Method(ABC):
+    """A way to forget. `unlearn` is what a method has to say; the rest can be inherited."""
+
+    name: ClassVar[str]
+    solvers: ClassVar[tuple[str, ...]] = ("newton", "sgd")  # the first one is "auto"
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.solver not in ("auto", *self.solvers):
+            raise ValueError(
+                f"method {self.name!r} cannot train with solver={settings.solver!r}; "
+                f"use {' or '.join(repr(s) for s in ('auto', *self.solvers))}"
+            )
+        self.settings = settings
+        self.solver = self.solvers[0] if settings.solver == "auto" else settings.solver
+
+    @abstractmethod
+    def train(
+        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
+    ) -> State:
+        """A model of the remaining rows."""
+
+    @abstractmethod
+    def unlearn(
+        self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
+    ) -> State:
+        """The model without the deleted rows, which `data` still counts among the remaining."""
+
+    def prepare(self, state: State, data: Engine) -> State:
+        """The same model with what makes the next `unlearn` cheap."""
+        return state
+
+    def optimum(
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        *,
+        mask: np.ndarray | None = None,
+        tilt: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+        progress: Progress | None = None,
+    ) -> np.ndarray:
+        """Weights trained by this method's solver, without noise."""
+        if self.solver == "sgd":
+            return self._sgd(data, rng, mask, tilt, progress)
+        return self._newton(data, mask, tilt, start).weights
+
+    def _newton(
+        self, data: Engine, mask: np.ndarray | None, tilt: np.ndarray | None, start: np.ndarray | None
+    ) -> newton.Minimum:
+        n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
+        ridge = self.settings.l2 * n
+        slope = np.zeros((data.k, data.d)) if tilt is None else tilt
+
+        def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            value, gradient = data.value_gradient_sum(W, mask)
+            value = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
+            return value + np.einsum("kd,kd->k", slope, W), gradient + ridge * W + slope
+
+        def hessian(W: np.ndarray) -> np.ndarray:
+            return data.hessian_sum(W, mask) + ridge * np.eye(data.d)
+
+        origin = np.zeros((data.k, data.d)) if start is None else start
+        return newton.minimize(value_gradient, hessian, origin, self.settings.tol * n)
+
+    def plan(self, rng: np.random.Generator, n: int) -> Plan:
+        s = self.settings
+        batch = n if s.batch_size is None else min(s.batch_size, n)
+        return Plan(int(rng.integers(1 << 63)), s.epochs, batch, s.learning_rate, s.l2)
+
+    def _sgd(
+        self, data: Engine, rng: np.random.Generator, mask: np.ndarray | None,
+        tilt: np.ndarray | None, progress: Progress | None,
+    ) -> np.ndarray:  # fmt: skip
+        row_of = random_order(data.remaining if mask is None else mask, rng)
+        plan = self.plan(rng, len(row_of))
+        per_row = None if tilt is None else tilt / len(row_of)
+        start = random_start(rng, data)
+        weights = data.sgd(
+            data.lay_out(row_of), plan, start, tilt=per_row, progress=progress
+        )
+        data.drop_layout()
+        return finite(weights)
+
+    def statistics(
+        self, data: Engine, weights: np.ndarray, mask: np.ndarray | None = None
+    ) -> Statistics:
+        """Sums over the rows of mask (None: the remaining) at the given weights: one pass."""
+        n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
+        return Statistics.of_sums(
+            weights, data.gradient_sum(weights, mask), data.hessian_sum(weights, mask),
+            n, self.settings.l2,
+        )  # fmt: skip
+
+    def perturbed(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """weights + sigma b, b fresh."""
+        if self.settings.sigma == 0:
+            return weights
+        return weights + self.settings.sigma * standard_normal(rng, weights.shape)
+
+
+def split(deleted: np.ndarray, size: int | None) -> Iterator[np.ndarray]:
+    """Mini-batches of deleted rows; the last one may be short."""
+    step = len(deleted) if size is None else size
+    for start in range(0, len(deleted), step):
+        yield deleted[start : start + step]
+
+
+def random_order(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The rows of the mask, shuffled once: slot -> row."""
+    rows = np.flatnonzero(mask).astype(np.int32 if mask.size < 1 << 31 else np.int64)
+    rng.shuffle(rows)
+    return rows
+
+
+def random_start(rng: np.random.Generator, data: Engine) -> np.ndarray:
+    """w_0 = randn(d) / sqrt(d)."""
+    return np.asarray(rng.standard_normal((data.k, data.d)) / np.sqrt(data.d))
+
+
+def finite(weights: np.ndarray) -> np.ndarray:
+    if not np.isfinite(weights).all():
+        raise FloatingPointError(
+            "SGD diverged; lower learning_rate, or scale the rows to norm 1 (unfit.MaxNormScaler)"
+        )
+    return weights
+
+
+def moved(state: State, weights: np.ndarray, n: int) -> State:
+    """The state after its weights moved: what was known at the old ones is gone."""
+    return replace(state, weights=weights, n=n, statistics=None)

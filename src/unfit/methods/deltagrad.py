@@ -1,0 +1,62 @@
+"""DELTAGRAD: replay the stored SGD run without the deleted rows, mostly without looking at the rest.
+
+The run is stored in a memory-mapped file of steps x 2 x k x d numbers. Every deletion writes a new
+one, so the old model is whole until the new one is; `prepare` has the file for it ready.
+Publishes w_T + sigma b, b fresh each time.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from unfit.core.replay import GONE, LEAVING, PRESENT, Cadence
+from unfit.core.sgd import Progress
+from unfit.core.trajectory import TrajectoryFile
+from unfit.engines.base import Engine
+from unfit.methods.base import Method, Run, State, finite, random_order, random_start
+
+
+class DeltaGrad(Method):
+    name = "deltagrad"
+    solvers = ("sgd",)
+
+    def train(
+        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
+    ) -> State:
+        row_of = random_order(data.remaining, rng)
+        n = len(row_of)
+        plan = self.plan(rng, n)
+        start = random_start(rng, data)
+        file = TrajectoryFile((plan.steps(n), 2, data.k, data.d))
+        layout = data.lay_out(row_of)
+        weights = data.sgd(layout, plan, start, trajectory=file.array, progress=progress)
+        sizes = np.full(plan.steps_per_epoch(n), plan.batch_size, np.int64)
+        sizes[-1] = n - (len(sizes) - 1) * plan.batch_size
+        run = Run(plan, row_of, np.tile(sizes, plan.epochs), file)
+        return State(self.name, self.perturbed(finite(weights), rng), n, run=run)
+
+    def unlearn(
+        self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
+    ) -> State:
+        if state.run is None:
+            raise ValueError("this state has no stored run; train it with method 'deltagrad'")
+        if len(deleted) == 0:
+            return state
+        run = state.run
+        fate_of_row = np.where(data.remaining, PRESENT, GONE).astype(np.uint8)
+        fate_of_row[deleted] = LEAVING
+        target = state.spare or TrajectoryFile(run.file.array.shape)
+        weights, counts = data.replay(
+            data.lay_out(run.row_of), run.plan,
+            Cadence(self.settings.burn_in, self.settings.period),
+            fate_of_row[run.row_of], run.counts, run.file.array, target.array,
+        )  # fmt: skip
+        return State(
+            self.name, self.perturbed(finite(weights), rng), state.n - len(deleted),
+            run=replace(run, counts=counts, file=target),
+        )  # fmt: skip
+
+    def prepare(self, state: State, data: Engine) -> State:
+        if state.run is None or state.spare is not None:
+            return state
+        return replace(state, spare=TrajectoryFile(state.run.file.array.shape).touch())

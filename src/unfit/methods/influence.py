@@ -1,0 +1,41 @@
+"""INFLUENCE: take the deleted rows' influence off the optimum.
+
+    w <- w + H(w; D')^-1 gradient(w; D_m)
+
+Training minimises the objective tilted by sigma b.w, b drawn once; unlearning adds no noise.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unfit.core.noise import standard_normal
+from unfit.core.sgd import Progress
+from unfit.core.statistics import Factor
+from unfit.engines.base import Engine
+from unfit.methods.base import State
+from unfit.methods.onestep import OneStep
+
+
+class Influence(OneStep):
+    name = "influence"
+
+    def train(
+        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
+    ) -> State:
+        tilt = None
+        if self.settings.sigma > 0:
+            tilt = self.settings.sigma * standard_normal(rng, (data.k, data.d))
+        weights = self.optimum(data, rng, tilt=tilt, progress=progress)
+        return State(self.name, weights, data.n_remaining, tilt=tilt)
+
+    def step(
+        self,
+        weights: np.ndarray,
+        gradient_remaining: np.ndarray,
+        gradient_deleted: np.ndarray,
+        factors: Sequence[Factor],
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        influence = [factor.solve(g) for factor, g in zip(factors, gradient_deleted, strict=True)]
+        return weights + np.array(influence)
