@@ -207,7 +207,7 @@ class Method(ABC):
 
 def split(deleted: np.ndarray, size: int | None) -> Iterator[np.ndarray]:
     """Mini-batches of deleted rows; the last one may be short."""
-    step = len(deleted) if size is None else size
+    step = size or max(1, len(deleted))
     for start in range(0, len(deleted), step):
         yield deleted[start : start + step]
 

@@ -23,5 +23,7 @@ class Retrain(Method):
     def unlearn(
         self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
     ) -> State:
+        if len(deleted) == 0:
+            return state
         weights = self.optimum(data, rng, mask=data.without(deleted), start=state.weights)
         return moved(state, self.perturbed(weights, rng), state.n - len(deleted))

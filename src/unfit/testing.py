@@ -1,0 +1,253 @@
+"""The contract every method is held to, ours and other people's.
+
+    from unfit.testing import check_method
+    check_method(MyMethod)
+
+`method_checks()` lists the checks one by one for test runners. May know estimator and below.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from unfit.core.objective import Rows
+from unfit.engines.cpu import CpuEngine
+from unfit.methods import METHODS, Method, Settings, State
+
+MethodClass = type[Method]
+Check = Callable[[MethodClass, "Case"], None]
+
+FAST = Settings(epochs=20, batch_size=64, burn_in=5, period=5, l2=1e-3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A small problem: rows, codes, and the rows to delete from it."""
+
+    dtype: str
+    n_classes: int
+
+    def rows(self, repeat: int = 0) -> Rows:
+        """400 rows of 24 columns; the first `repeat` rows appear again at the end."""
+        rng = np.random.default_rng(7)
+        X = rng.standard_normal((400, 24)) / np.sqrt(24)
+        scores = X @ rng.standard_normal((24, self.n_classes)) + 0.3 * rng.standard_normal(
+            (400, self.n_classes)
+        )
+        index = np.concatenate([np.arange(400), np.arange(repeat)])
+        codes = scores.argmax(axis=1).astype(np.int32)
+        return Rows(X[index].astype(self.dtype), codes[index], True)
+
+    def data(self, rows: Rows | None = None) -> CpuEngine:
+        rows = rows or self.rows()
+        return CpuEngine(rows.X, rows.codes, self.n_classes, rows.intercept)
+
+    @property
+    def deleted(self) -> np.ndarray:
+        return np.sort(np.random.default_rng(8).choice(400, 30, replace=False))
+
+    @property
+    def tolerance(self) -> float:
+        """Agreement of two ways to compute the same thing, relative."""
+        return 1e-8 if self.dtype == "float64" else 1e-4
+
+
+CASES = [Case(dtype, k) for dtype in ("float32", "float64") for k in (2, 3)]
+
+
+def method_checks() -> list[Check]:
+    """Every check of the contract, in the order in which they are worth reading."""
+    return [
+        check_nothing_deleted_changes_nothing,
+        check_unlearn_is_closer_than_doing_nothing,
+        check_one_request_or_two,
+        check_order_of_the_request_does_not_matter,
+        check_row_added_twice_and_deleted_once,
+        check_paths_agree,
+        check_deletion_batches,
+        check_inputs_are_never_written,
+        check_state_is_not_changed,
+        check_same_seed_same_model,
+        check_noise_is_fresh,
+        check_state_to_and_from_arrays,
+    ]
+
+
+def check_method(method: MethodClass, cases: list[Case] | None = None) -> None:
+    """Run the whole contract; the first check that fails raises AssertionError and says what broke."""
+    for case in cases or CASES:
+        for check in method_checks():
+            check(method, case)
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def trained(method: Method, data: CpuEngine, seed: int = 0) -> State:
+    return method.prepare(method.train(data, rng(seed)), data)
+
+
+def retrained(method: Method, data: CpuEngine, deleted: np.ndarray, state: State) -> np.ndarray:
+    """What a full retraining gives: by Newton the optimum, by SGD the same batches without the rows."""
+    if state.run is not None:
+        exact = type(method)(replace(method.settings, period=1))
+        return exact.unlearn(state, data, deleted, rng()).weights
+    return METHODS["retrain"](method.settings).optimum(data, rng(), mask=data.without(deleted))
+
+
+def distance(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.linalg.norm(a - b) / np.linalg.norm(b))
+
+
+def _same(a: np.ndarray, b: np.ndarray, tolerance: float, what: str) -> None:
+    found = distance(a, b)
+    assert found <= tolerance, f"{what}: relative distance {found:.2e} is over {tolerance:g}"
+
+
+def check_nothing_deleted_changes_nothing(method: MethodClass, case: Case) -> None:
+    m, data = method(FAST), case.data()
+    state = trained(m, data)
+    after = m.unlearn(state, data, np.empty(0, np.intp), rng())
+    assert np.array_equal(after.weights, state.weights), "deleting nothing changed the model"
+    assert after.n == state.n
+
+
+def check_unlearn_is_closer_than_doing_nothing(method: MethodClass, case: Case) -> None:
+    m, data = method(FAST), case.data()
+    state = trained(m, data)
+    after = m.unlearn(state, data, case.deleted, rng())
+    goal = retrained(m, data, case.deleted, state)
+    assert after.n == state.n - len(case.deleted)
+    assert distance(after.weights, goal) < distance(state.weights, goal), "no better than nothing"
+
+
+def check_one_request_or_two(method: MethodClass, case: Case) -> None:
+    m, data = method(FAST), case.data()
+    state = trained(m, data)
+    first, second = case.deleted[:12], case.deleted[12:]
+    goal = retrained(m, data, case.deleted, state)
+    once = m.unlearn(state, data, case.deleted, rng())
+    half = m.unlearn(state, data, first, rng())
+    data.forget(first)
+    twice = m.unlearn(half, data, second, rng())
+    if method.name == "retrain":
+        _same(twice.weights, once.weights, 1e-6, "one request or two")
+    assert distance(twice.weights, goal) < distance(state.weights, goal), "two requests lost it"
+
+
+def check_order_of_the_request_does_not_matter(method: MethodClass, case: Case) -> None:
+    m, data = method(FAST), case.data()
+    state = trained(m, data)
+    one = m.unlearn(state, data, case.deleted, rng())
+    other = m.unlearn(state, data, rng(3).permutation(case.deleted), rng())
+    _same(one.weights, other.weights, case.tolerance, "the order of the request matters")
+
+
+def check_row_added_twice_and_deleted_once(method: MethodClass, case: Case) -> None:
+    m = method(FAST)
+    doubled = case.data(case.rows(repeat=10))
+    state = trained(m, doubled)
+    copies = np.arange(400, 410)
+    after = m.unlearn(state, doubled, copies, rng())
+    if state.run is None:
+        goal = METHODS["retrain"](m.settings).optimum(case.data(), rng())
+    else:
+        goal = retrained(m, doubled, copies, state)
+    bound = 1e-6 if method.name == "retrain" else distance(state.weights, goal)
+    _same(after.weights, goal, bound, "a row added twice and deleted once")
+
+
+def check_paths_agree(method: MethodClass, case: Case) -> None:
+    m, data = method(FAST), case.data()
+    warm = trained(m, data)
+    cold = replace(warm, statistics=None, spare=None)
+    few = case.deleted[:4]
+    goal = m.unlearn(cold, data, few, rng()).weights
+    _same(m.unlearn(warm, data, few, rng()).weights, goal, case.tolerance, "warm, few rows, and cold")
+    if warm.statistics is not None:
+        plain = replace(warm, statistics=replace(warm.statistics, factors=None))
+        direct = m.unlearn(plain, data, few, rng()).weights
+        _same(direct, goal, case.tolerance, "warm without factors, and cold")
+    most = np.flatnonzero(rng(9).random(400) < 0.7)
+    _same(
+        m.unlearn(warm, data, most, rng()).weights,
+        m.unlearn(cold, data, most, rng()).weights,
+        case.tolerance,
+        "warm and cold with most rows deleted",
+    )
+
+
+def check_deletion_batches(method: MethodClass, case: Case) -> None:
+    m = len(case.deleted)
+    for size in (1 + m // 2, m // 8, 7):
+        batched, data = method(replace(FAST, deletion_batch_size=size)), case.data()
+        state = trained(batched, data)
+        after = batched.unlearn(state, data, case.deleted, rng())
+        goal = retrained(batched, data, case.deleted, state)
+        assert after.n == 400 - m
+        assert distance(after.weights, goal) < distance(state.weights, goal), f"batches of {size}"
+
+
+def check_inputs_are_never_written(method: MethodClass, case: Case) -> None:
+    rows = case.rows()
+    before = rows.X.copy(), rows.codes.copy()
+    rows.X.flags.writeable = rows.codes.flags.writeable = False
+    deleted = case.deleted
+    deleted.flags.writeable = False
+    m, data = method(FAST), case.data(rows)
+    state = trained(m, data)
+    m.unlearn(state, data, deleted, rng())
+    assert np.array_equal(rows.X, before[0]), "the rows were written to"
+    assert np.array_equal(rows.codes, before[1]), "the codes were written to"
+    assert data.remaining.all(), "unlearn changed the data: that is for whoever employs the model"
+
+
+def check_state_is_not_changed(method: MethodClass, case: Case) -> None:
+    m, data = method(FAST), case.data()
+    state = trained(m, data)
+    before = {name: value.copy() for name, value in state.to_arrays().items()}
+    first = m.unlearn(replace(state, spare=None), data, case.deleted, rng()).weights
+    for name, value in state.to_arrays().items():
+        assert np.array_equal(value, before[name]), f"unlearn changed the old state's {name}"
+    again = m.unlearn(replace(state, spare=None), data, case.deleted, rng()).weights
+    assert np.array_equal(first, again), "the same state and seed gave another model"
+
+
+def check_same_seed_same_model(method: MethodClass, case: Case) -> None:
+    noisy = method(replace(FAST, sigma=0.1))
+    models = []
+    for _ in range(2):
+        data = case.data()
+        state = trained(noisy, data, seed=5)
+        models.append(noisy.unlearn(state, data, case.deleted, rng(6)).weights)
+    assert np.array_equal(*models), "the same seeds gave two models"
+
+
+def check_noise_is_fresh(method: MethodClass, case: Case) -> None:
+    noisy, data = method(replace(FAST, sigma=0.1)), case.data()
+    one, other = noisy.train(data, rng(1)), noisy.train(data, rng(2))
+    assert distance(one.weights, other.weights) > 1e-3, "two seeds, the same noise"
+    generator = rng(1)
+    first, second = noisy.train(data, generator), noisy.train(data, generator)
+    assert distance(first.weights, second.weights) > 1e-3, "two trainings shared their noise"
+    if noisy.settings.sigma and method.name != "influence":  # whose noise is in the objective
+        state = trained(noisy, data)
+        a = noisy.unlearn(replace(state, spare=None), data, case.deleted, rng(3)).weights
+        b = noisy.unlearn(replace(state, spare=None), data, case.deleted, rng(4)).weights
+        assert distance(a, b) > 1e-4, "two unlearnings shared their noise"
+
+
+def check_state_to_and_from_arrays(method: MethodClass, case: Case) -> None:
+    m, data = method(replace(FAST, sigma=0.1)), case.data()
+    state = trained(m, data)
+    arrays = {name: np.array(value) for name, value in state.to_arrays().items()}
+    assert all(isinstance(v, np.ndarray) and v.dtype != object for v in arrays.values())
+    restored = State.from_arrays(arrays)
+    _same(
+        m.unlearn(restored, data, case.deleted, rng(3)).weights,
+        m.unlearn(state, data, case.deleted, rng(3)).weights,
+        case.tolerance,
+        "a state from arrays and the original",
+    )

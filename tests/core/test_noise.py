@@ -1,0 +1,46 @@
+"""Roots against each other and against powers; the law of the noise at a fixed seed."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unfit.core.noise import (
+    inverse_fourth_root_by_eigh,
+    inverse_fourth_root_by_lanczos,
+    inverse_fourth_root_times,
+)
+
+
+def spd(seed, d, condition):
+    rng = np.random.default_rng(seed)
+    Q, _ = np.linalg.qr(rng.standard_normal((d, d)))
+    return Q @ np.diag(np.geomspace(1, condition, d)) @ Q.T, rng.standard_normal(d)
+
+
+@given(seed=st.integers(0, 300), d=st.integers(1, 120), condition=st.sampled_from([1, 10, 1e3, 1e5]))
+def test_lanczos_equals_eigh(seed, d, condition):
+    F, b = spd(seed, d, condition)
+    exact = inverse_fourth_root_by_eigh(F, b)
+    ours = inverse_fourth_root_by_lanczos(lambda v: F @ v, b)
+    assert np.linalg.norm(ours - exact) <= 1e-8 * np.linalg.norm(exact)
+
+
+def test_four_times_the_root_is_the_inverse():
+    F, b = spd(1, 30, 100)
+    x = b
+    for _ in range(4):
+        x = inverse_fourth_root_by_eigh(F, x)
+    np.testing.assert_allclose(x, np.linalg.solve(F, b), rtol=1e-9)
+
+
+@pytest.mark.parametrize("d", [40, 300])
+def test_both_ways_by_size(d):
+    F, b = spd(2, d, 1e3)
+    np.testing.assert_allclose(
+        inverse_fourth_root_times(F, b), inverse_fourth_root_by_eigh(F, b), rtol=1e-6, atol=1e-8
+    )
+
+
+def test_zero_vector():
+    assert not inverse_fourth_root_by_lanczos(lambda v: 2 * v, np.zeros(5)).any()

@@ -1,0 +1,46 @@
+"""The order of an epoch is a permutation, its inverse is its inverse, and it mixes."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unfit.core.schedule import epoch_keys, epoch_order, find_positions, window_rows
+
+
+@given(n=st.integers(1, 5000), share=st.floats(0.01, 1), seed=st.integers(0, 2**63), epoch=st.integers(0, 50))
+def test_order_and_positions_are_inverse_permutations(n, share, seed, epoch):
+    window = max(1, int(n * share))
+    order = epoch_order(n, window, seed, epoch)
+    assert np.array_equal(np.sort(order), np.arange(n))
+    keys = epoch_keys(np.uint64(seed), epoch, -(-n // window))
+    positions = np.empty(n, np.int64)
+    for thread in range(3):
+        find_positions(np.arange(n), positions, n, window, keys, thread, 3)
+    assert np.array_equal(positions[order], np.arange(n))
+
+
+def test_windows_are_visited_whole():
+    order = epoch_order(1000, 128, 1, 0)
+    changes = np.count_nonzero(np.diff(order // 128))
+    assert changes == len(range(0, 1000, 128)) - 1
+
+
+def test_every_slot_comes_everywhere():
+    # 2,000 epochs of 16 slots: each slot at each position about 125 times (sd 11).
+    counts = np.zeros((16, 16))
+    for epoch in range(2000):
+        counts[np.arange(16), epoch_order(16, 16, 3, epoch)] += 1
+    assert counts.min() > 125 - 6 * 11
+    assert counts.max() < 125 + 6 * 11
+
+
+def test_neighbours_do_not_stay_neighbours():
+    n = 4096
+    together = [np.mean(np.abs(np.diff(epoch_order(n, n, 5, e).astype(int))) == 1) for e in range(50)]
+    assert np.mean(together) < 5 * 2 / n
+
+
+def test_short_rows_get_windows_and_long_rows_one():
+    assert window_rows(1_000_000, 256) == 4096
+    assert window_rows(11_982, 3136) == 11_982
+    assert window_rows(100, 64) == 100

@@ -1,0 +1,76 @@
+"""Downdating, updating and the low-rank paths against sums over the rows themselves."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_objective import problem
+
+from unfit.core.statistics import (
+    Cholesky,
+    Spectrum,
+    Statistics,
+    factors_without,
+    few,
+    gradient_of_rows,
+)
+
+L2 = 1e-2
+
+
+@given(seed=st.integers(0, 500), share=st.floats(0.02, 0.9), n_classes=st.sampled_from([2, 3]))
+def test_what_is_taken_off_is_what_was_there(seed, share, n_classes):
+    rows, W = problem(seed, n=50, p=6, n_classes=n_classes)
+    leaving = np.random.default_rng(seed).random(50) < share
+    whole = Statistics.of_rows(rows, W, L2)
+    gone = Statistics.of_rows(rows.take(leaving), W, L2)
+    left = Statistics.of_rows(rows.take(~leaving), W, L2)
+    for one, other in ((whole.minus(gone), left), (left.plus(gone), whole)):
+        assert one.n == other.n
+        np.testing.assert_allclose(one.gradient_sum, other.gradient_sum, atol=1e-10)
+        np.testing.assert_allclose(one.hessian_sum, other.hessian_sum, atol=1e-10)
+
+
+def test_statistics_of_other_weights_are_refused():
+    rows, W = problem()
+    with pytest.raises(ValueError, match="same weights"):
+        Statistics.of_rows(rows, W, L2).minus(Statistics.of_rows(rows, W + 1, L2))
+
+
+@pytest.mark.parametrize("roots", [False, True])
+@given(seed=st.integers(0, 500), m=st.integers(1, 12), l2=st.sampled_from([1e-4, 1e-2, 1.0]))
+def test_low_rank_and_direct_agree(roots, seed, m, l2):
+    rows, W = problem(seed, n=200, p=60)
+    statistics = Statistics.of_rows(rows, W, l2).with_factors(roots)
+    assert isinstance(statistics.factors[0], Spectrum if roots else Cholesky)
+    leaving = rows.take(np.random.default_rng(seed).choice(200, m, replace=False))
+    (direct,) = factors_without(statistics, leaving, low_rank=False)
+    (cheap,) = factors_without(statistics, leaving, low_rank=True)
+    rhs = np.random.default_rng(seed + 1).standard_normal(61)
+    scale = np.linalg.norm(direct.solve(rhs))
+    assert np.linalg.norm(direct.solve(rhs) - cheap.solve(rhs)) <= 1e-8 * scale
+    root = direct.inverse_fourth_root(rhs)
+    assert np.linalg.norm(root - cheap.inverse_fourth_root(rhs)) <= 1e-7 * np.linalg.norm(root)
+
+
+def test_the_cheap_path_is_chosen_for_few_rows_only():
+    rows, W = problem(n=400, p=59)
+    bare = Statistics.of_rows(rows, W, L2)
+    ready = bare.with_factors(roots=False)
+    assert few(ready, 14)
+    assert not few(ready, 15)  # a quarter of the columns
+    assert not few(bare, 1)  # nothing to correct
+    small = Statistics.of_rows(rows.take(np.arange(20)), W, L2).with_factors(roots=False)
+    assert not few(small, 3)  # a tenth of the rows
+
+
+def test_gradient_of_rows_has_its_share_of_the_regulariser():
+    rows, W = problem(n=9)
+    whole = Statistics.of_rows(rows, W, L2).gradient_sum
+    parts = sum(gradient_of_rows(rows.take(np.array([i])), W, L2) for i in range(9))
+    np.testing.assert_allclose(parts, whole, atol=1e-12)
+
+
+def test_a_hessian_that_is_not_positive_definite_is_an_error_with_a_remedy():
+    with pytest.raises(np.linalg.LinAlgError, match="raise l2"):
+        Cholesky.of(np.diag([1.0, -1.0]))

@@ -1,0 +1,76 @@
+"""FISHER and INFLUENCE against the dense formulae, on every path and for every batch size."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import reference
+
+from unfit.engines.cpu import CpuEngine
+from unfit.methods import METHODS, Settings
+
+M = 32
+
+
+@pytest.fixture(params=[2, 4], ids=["binary", "four classes"], scope="module")
+def problem(request):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 150)) / np.sqrt(150)
+    codes = (X @ rng.standard_normal((150, request.param))).argmax(axis=1).astype(np.int32)
+    return X, codes, request.param
+
+
+@pytest.mark.parametrize("solver", ["newton", "sgd"])
+@pytest.mark.parametrize("batch", [None, M // 2, M // 8, 7])
+@pytest.mark.parametrize("path", ["woodbury", "downdate", "cold"])
+@pytest.mark.parametrize("name", ["fisher", "influence"])
+def test_equals_the_dense_formula(problem, name, path, batch, solver):
+    X, codes, n_classes = problem
+    data = CpuEngine(X, codes, n_classes, True)
+    deleted = np.sort(np.random.default_rng(1).choice(900, M, replace=False))
+    method = METHODS[name](
+        Settings(deletion_batch_size=batch, solver=solver, epochs=5, batch_size=100)
+    )
+    state = method.train(data, np.random.default_rng(2))
+    if path != "cold":
+        state = method.prepare(state, data)
+    if path == "downdate":
+        state = replace(state, statistics=replace(state.statistics, factors=None))
+    after = method.unlearn(state, data, deleted, np.random.default_rng(3))
+    dense = reference.with_ones(X, True)
+    for c in range(data.k):
+        t = reference.targets(codes, c, data.k)
+        w = reference.one_step(name, state.weights[c], dense, t, deleted, 1e-4, batch or M)
+        assert np.linalg.norm(after.weights[c] - w) <= 1e-8 * np.linalg.norm(w)
+
+
+def test_two_requests_in_sequence(problem):
+    X, codes, n_classes = problem
+    data = CpuEngine(X, codes, n_classes, True)
+    method = METHODS["fisher"](Settings())
+    state = method.prepare(method.train(data, np.random.default_rng(0)), data)
+    dense, W = reference.with_ones(X, True), state.weights.copy()
+    first, second = np.arange(5, 25), np.arange(100, 160)
+    for leaving in (first, second):
+        state = method.unlearn(state, data, leaving, np.random.default_rng(1))
+        present = data.without(leaving)
+        for c in range(data.k):
+            t = reference.targets(codes, c, data.k)
+            H = reference.hessian(W[c], dense[present], 1e-4)
+            W[c] -= np.linalg.solve(H, reference.gradient(W[c], dense[present], t[present], 1e-4))
+        data.forget(leaving)
+    np.testing.assert_allclose(state.weights, W, rtol=1e-8, atol=1e-10)
+
+
+def test_influence_with_sums_is_right_where_means_are_not():
+    # The paper's printed formula is off by (n - m) / m; with sums the step lands next to retraining.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 10)) / np.sqrt(10)
+    codes = (X[:, 0] + 0.5 * rng.standard_normal(2000) > 0).astype(np.int32)
+    data = CpuEngine(X, codes, 2, True)
+    method = METHODS["influence"](Settings(l2=1e-2))
+    state = method.train(data, rng)
+    deleted = np.arange(100)
+    after = method.unlearn(state, data, deleted, rng).weights
+    goal = method.optimum(data, rng, mask=data.without(deleted))
+    assert np.linalg.norm(after - goal) < 0.05 * np.linalg.norm(state.weights - goal)

@@ -1,0 +1,169 @@
+"""Bad input: a sentence that names the value and the remedy, and nothing changes."""
+
+import shutil
+from collections import namedtuple
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.exceptions import NotFittedError
+
+import unfit
+from unfit.methods import METHODS
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 4))
+    y = np.where(X[:, 0] > 0, "yes", "no").astype(object)
+    y[:3] = "rare"
+    return X, y
+
+
+def model(method="fisher", **changes):
+    return unfit.LogisticRegression(method, **{"epochs": 3, "random_state": 0, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sigma": -1.0}, "'sigma' parameter .* Got -1.0"),
+        ({"l2": 0.0}, "'l2' parameter .* Got 0.0"),
+        ({"l2": -2.0}, "'l2' parameter .* Got -2.0"),
+        ({"batch_size": 0}, "'batch_size' parameter .* Got 0"),
+        ({"deletion_batch_size": 0}, "'deletion_batch_size' parameter .* Got 0"),
+        ({"burn_in": -1}, "'burn_in' parameter .* Got -1"),
+        ({"period": 0}, "'period' parameter .* Got 0"),
+        ({"epochs": 0}, "'epochs' parameter .* Got 0"),
+        ({"learning_rate": 0.0}, "'learning_rate' parameter .* Got 0.0"),
+        ({"tol": 0.0}, "'tol' parameter .* Got 0.0"),
+        ({"method": "amnesia"}, "'method' parameter .* Got 'amnesia'"),
+        ({"engine": "abacus"}, "'engine' parameter .* Got 'abacus'"),
+        ({"dtype": "float16"}, "'dtype' parameter .* Got 'float16'"),
+        ({"method": "deltagrad", "solver": "newton"}, "'deltagrad' cannot train with solver='newton'"),
+    ],
+)
+def test_parameters(rows, changes, words):
+    clf = model(**changes)
+    with pytest.raises(ValueError, match=words):
+        clf.fit(*rows)
+    assert not hasattr(clf, "coef_")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
+def test_values_that_are_not_finite_numbers(rows, bad):
+    X = rows[0].copy()
+    X[7, 2] = bad
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        model().fit(X, rows[1])
+    clf = model().fit(*rows)
+    with pytest.raises(ValueError, match="NaN|infinity"):
+        clf.predict(X)
+
+
+def test_shapes(rows):
+    X, y = rows
+    clf = model().fit(X, y)
+    with pytest.raises(ValueError, match="X has 3 features, but .* expecting 4"):
+        clf.predict(X[:, :3])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model().fit(X, y[:-1])
+    with pytest.raises(ValueError, match="0 sample"):
+        model().fit(X[:0], y[:0])
+    with pytest.raises(TypeError, match="[Ss]parse"):
+        model().fit(csr_matrix(X), y)
+
+
+def test_one_class(rows):
+    with pytest.raises(ValueError, match="one class only .*'yes'"):
+        model().fit(rows[0], np.full(60, "yes"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ([60], r"unknown rows \[60\]: rows are numbered 0 to 59"),
+        ([-1, 2], r"unknown rows \[-1\]"),
+        (list(range(60, 80)), "and 10 more"),
+        ([4, 5, 4], r"rows \[4\] are named more than once"),
+        ([9], r"rows \[9\] were forgotten already"),
+        ([0, 1, 2], r"every remaining row of class \['rare'\]"),
+        ([i for i in range(60) if i not in (9, 10)], "names all .* remaining rows"),
+        ([1.5], "whole numbers"),
+        ([True, False], "whole numbers"),
+        ([[1, 2]], "whole numbers"),
+        ("all", "whole numbers"),
+    ],
+)
+def test_requests(rows, method, request_, words):
+    clf = model(method).fit(*rows).unlearn([9, 10])
+    before = clf.coef_.copy(), clf.remaining_.copy(), clf._state
+    with pytest.raises(ValueError, match=words):
+        clf.unlearn(request_)
+    np.testing.assert_array_equal(clf.coef_, before[0])
+    np.testing.assert_array_equal(clf.remaining_, before[1])
+    assert clf._state is before[2]
+    clf.unlearn([11])  # and it still works
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_empty_request_is_a_no_op(rows, method):
+    clf = model(method, sigma=0.1).fit(*rows)
+    before = clf.coef_.copy()
+    for nothing in ([], np.empty(0), np.array([], int), ()):
+        clf.unlearn(nothing)
+    np.testing.assert_array_equal(clf.coef_, before)
+    assert clf.n_remaining_ == 60
+
+
+@pytest.mark.parametrize("verb", ["unlearn", "prepare", "audit", "predict", "remaining_"])
+def test_before_fit(rows, verb):
+    clf = model()
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        if verb == "remaining_":
+            _ = clf.remaining_
+        else:
+            getattr(clf, verb)(*([[0]] if verb in ("unlearn", "predict") else []))
+
+
+def test_audit_arguments(rows):
+    X, y = rows
+    clf = model().fit(X, y)
+    with pytest.raises(ValueError, match="both X and y"):
+        clf.audit(X)
+    with pytest.raises(ValueError, match="threshold must be >= 0, got -1"):
+        clf.audit(threshold=-1)
+    with pytest.raises(ValueError, match="60 rows but y has 3"):
+        clf.audit(X, y[:3])
+
+
+def test_a_disk_too_small_for_the_trajectory(rows, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(1, 1, 10))
+    clf = model("deltagrad")
+    with pytest.raises(OSError, match="trajectory needs .* TMPDIR"):
+        clf.fit(*rows)
+    assert not hasattr(clf, "coef_")
+
+
+def test_a_failed_unlearn_leaves_the_old_model(rows, monkeypatch):
+    clf = model("deltagrad").fit(*rows)
+    before = clf.coef_.copy()
+    clf._state = clf._state.__class__(**{**clf._state.__dict__, "spare": None})
+    usage = namedtuple("usage", "total used free")
+    with monkeypatch.context() as m:
+        m.setattr(shutil, "disk_usage", lambda _: usage(1, 1, 10))
+        with pytest.raises(OSError, match="TMPDIR"):
+            clf.unlearn([5])
+    np.testing.assert_array_equal(clf.coef_, before)
+    assert clf.n_remaining_ == 60
+    clf.unlearn([5])
+
+
+def test_sgd_that_diverges_says_so():
+    rng = np.random.default_rng(0)
+    X = 1e4 * rng.standard_normal((50, 3))
+    with pytest.raises(FloatingPointError, match="diverged; lower learning_rate"):
+        model(solver="sgd", learning_rate=1e300, epochs=50, dtype="float64").fit(X, X[:, 0] > 0)

@@ -1,0 +1,176 @@
+"""The scikit-learn face: scikit-learn's own checks, inputs of all kinds, and the added verbs."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression as Theirs
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import unfit
+from unfit.methods import METHODS
+
+QUICK = {"epochs": 20, "batch_size": 64}
+
+
+def model(method="fisher", **changes):
+    return unfit.LogisticRegression(method, **QUICK, **{"random_state": 0, **changes})
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = unfit.MaxNormScaler().fit_transform(StandardScaler().fit_transform(X))
+    return X, y
+
+
+@parametrize_with_checks(
+    [model(name) for name in METHODS] + [model(dtype="float64"), unfit.MaxNormScaler()]
+)
+def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_the_optimum_is_scikit_learns(cancer):
+    X, y = cancer
+    ours = model(dtype="float64", fit_intercept=False, l2=1e-3, tol=1e-10).fit(X, y)
+    theirs = Theirs(C=1 / (1e-3 * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000)
+    theirs.fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-5)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_unlearn_moves_towards_the_retrained_model(cancer, method):
+    X, y = cancer
+    rows = np.flatnonzero(y == 1)[:40]
+    clf = model(method, l2=1e-3).fit(X, y)
+    before = clf.coef_.copy()
+    assert clf.unlearn(rows) is clf
+    assert clf.n_remaining_ == len(y) - 40
+    assert not clf.remaining_[rows].any()
+    assert clf.remaining_.sum() == clf.n_remaining_
+    assert not np.array_equal(before, clf.coef_)
+    clf.unlearn([0]).prepare().unlearn([1])
+    assert clf.n_remaining_ == len(y) - 42
+    assert clf.predict(X).shape == y.shape
+
+
+def test_retrain_equals_fitting_the_rest(cancer):
+    X, y = cancer
+    rows = np.arange(0, 200, 3)
+    settings = dict(dtype="float64", l2=1e-3, tol=1e-11)
+    forgot = model("retrain", **settings).fit(X, y).unlearn(rows)
+    fresh = model("retrain", **settings).fit(np.delete(X, rows, 0), np.delete(y, rows))
+    np.testing.assert_allclose(forgot.coef_, fresh.coef_, rtol=1e-6)
+    np.testing.assert_allclose(forgot.intercept_, fresh.intercept_, rtol=1e-6)
+
+
+def test_string_labels_and_three_classes():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    clf = model(l2=1e-3).fit(X, names).unlearn([0, 60, 120])
+    assert clf.coef_.shape == (3, 4)
+    assert clf.score(X, names) > 0.9
+    proba = clf.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_array_equal(clf.classes_[proba.argmax(axis=1)], clf.predict(X))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_tables_with_names(cancer, kind):
+    X, y = cancer
+    columns = {f"c{i}": X[:, i] for i in range(5)}
+    table = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}[kind](columns)
+    clf = model().fit(table, y)
+    assert list(clf.feature_names_in_) == list(columns)
+    plain = model().fit(X[:, :5], y)
+    np.testing.assert_array_equal(clf.coef_, plain.coef_)
+    np.testing.assert_array_equal(clf.unlearn([3]).predict(table), plain.unlearn([3]).predict(X[:, :5]))
+
+
+def test_pipeline_grid_search_and_clone(cancer):
+    X, y = cancer
+    pipeline = make_pipeline(unfit.MaxNormScaler(), model())
+    grid = {"logisticregression__l2": [1e-4, 1e-1], "logisticregression__method": ["fisher", "retrain"]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.9
+    assert clone(search.best_estimator_).get_params() == search.best_estimator_.get_params()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pickled_models_go_on_forgetting(cancer, method):
+    X, y = cancer
+    clf = model(method).fit(X, y).unlearn([5])
+    copy = pickle.loads(pickle.dumps(clf))
+    np.testing.assert_array_equal(copy.unlearn([6, 7]).coef_, clf.unlearn([6, 7]).coef_)
+
+
+def test_the_rows_are_kept_by_reference_and_never_written(cancer):
+    X = np.ascontiguousarray(cancer[0], np.float32)
+    X.flags.writeable = False
+    clf = model().fit(X, cancer[1]).unlearn([1, 2])
+    assert clf._data.rows.X is X
+
+
+def test_random_state_of_every_kind(cancer):
+    X, y = cancer
+    seeds = [7, np.random.RandomState(7), np.random.default_rng(7), None]
+    models = [model(sigma=0.1, random_state=s).fit(X, y).coef_ for s in seeds]
+    again = model(sigma=0.1, random_state=7).fit(X, y).coef_
+    assert np.array_equal(models[0], again)
+    assert not np.array_equal(models[3], again)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("sigma", [0.0, 0.05])
+def test_audit(cancer, method, sigma):
+    X, y = cancer
+    clf = model(method, sigma=sigma, l2=1e-3).fit(X[:400], y[:400])
+    assert clf.audit().acc_dis is None
+    clf.unlearn(np.flatnonzero(y[:400] == 0)[:50])
+    weights = clf.coef_.copy()
+    audit = clf.audit(X[400:], y[400:], threshold=100, random_state=1)
+    np.testing.assert_array_equal(weights, clf.coef_)
+    assert audit.n_deleted == 50
+    assert audit.n_remaining == 350
+    assert audit.passed
+    assert 0 <= audit.acc_err <= 100
+    assert audit.draws == (5 if sigma else 1)
+    assert (audit.acc_dis_spread is None) == (sigma == 0)
+    text = str(audit)
+    for word in ("AccErr", "AccDis", "weight distance", "residual", "predictions differ", "verdict"):
+        assert word in text
+    if method == "retrain" and not sigma:
+        assert audit.acc_dis == 0
+        assert audit.weight_distance < 1e-5
+        assert audit.residual < 1e-7
+    again = clf.audit(X[400:], y[400:], threshold=100, random_state=1)
+    assert audit == again
+
+
+def test_audit_verdict_against_the_threshold(cancer):
+    X, y = cancer
+    clf = model("influence", l2=1e-4).fit(X, y)
+    clf.unlearn(np.flatnonzero(y == 0)[:-3])
+    audit = clf.audit(threshold=0.5)
+    assert not audit.passed
+    assert audit.verdict.startswith("retrain")
+    assert clf.audit(threshold=100).verdict.startswith("forgotten")
+
+
+def test_max_norm_scaler_uses_one_factor_of_the_training_rows():
+    X = np.array([[3.0, 4.0], [0.0, 1.0]])
+    scaler = unfit.MaxNormScaler().fit(X)
+    assert scaler.scale_ == 5
+    np.testing.assert_allclose(scaler.transform([[6.0, 8.0]]), [[1.2, 1.6]])
+    np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X)
+    assert unfit.MaxNormScaler().fit(np.zeros((2, 2))).scale_ == 1
