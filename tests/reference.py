@@ -1,4 +1,4 @@
-"""The mathematics written down plainly in NumPy, with nothing of ours: what the tests compare with."""
+"""The mathematics written down plainly in NumPy, with nothing of ours, to compare with."""
 
 import numpy as np
 
@@ -63,7 +63,7 @@ def lbfgs_product(S, Y, v):
 
 
 def deltagrad(stored, X, t, batches, present, leaving, eta, l2, burn_in, period, floor):
-    """Replay without `leaving`; present: the rows still in the data before. New w and trajectory."""
+    """New w and trajectory of a replay without `leaving`; present: rows in the data before."""
     w = stored[0][0].copy()
     pairs, out = [], []
     for step, ((w_t, g_t), rows) in enumerate(zip(stored, batches, strict=True)):
@@ -77,7 +77,7 @@ def deltagrad(stored, X, t, batches, present, leaving, eta, l2, burn_in, period,
             g_keep = mean_data_gradient(w, X[keep], t[keep])
             s = w - w_t
             y = mean_data_gradient(w, X[now], t[now]) - g_t
-            if y @ s > floor * (s @ s):
+            if y @ s > floor * (s @ s) and s @ s > 1e-20 * (w @ w):
                 pairs = [*pairs, (s, y)][-2:]
         else:
             S, Y = np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])

@@ -41,7 +41,10 @@ def model(method="fisher", **changes):
         ({"method": "amnesia"}, "'method' parameter .* Got 'amnesia'"),
         ({"engine": "abacus"}, "'engine' parameter .* Got 'abacus'"),
         ({"dtype": "float16"}, "'dtype' parameter .* Got 'float16'"),
-        ({"method": "deltagrad", "solver": "newton"}, "'deltagrad' cannot train with solver='newton'"),
+        (
+            {"method": "deltagrad", "solver": "newton"},
+            "'deltagrad' cannot train with solver='newton'",
+        ),
     ],
 )
 def test_parameters(rows, changes, words):
@@ -51,6 +54,7 @@ def test_parameters(rows, changes, words):
     assert not hasattr(clf, "coef_")
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300])
 def test_values_that_are_not_finite_numbers(rows, bad):
     X = rows[0].copy()

@@ -55,7 +55,8 @@ class Audit:
         spread = "" if self.acc_dis_spread is None else f" +- {self.acc_dis_spread:.4f}"
         lines = [
             ("rows", f"{self.n_remaining:,} remain, {self.n_deleted:,} were deleted"),
-            ("test accuracy", f"{share(self.accuracy_updated)} (retrained {share(self.accuracy_retrained)})"),
+            ("test accuracy", f"{share(self.accuracy_updated)} "
+                              f"(retrained {share(self.accuracy_retrained)})"),
             ("on deleted rows", f"{share(self.deleted_accuracy_updated)} "
                                 f"(retrained {share(self.deleted_accuracy_retrained)})"),
             ("AccErr", percent(self.acc_err)),
@@ -78,7 +79,7 @@ def compare(
     draws: int,
     rng: np.random.Generator,
 ) -> Audit:
-    """Audit `state` against retrainings of the rows that remain in `data`, on their own randomness."""
+    """Audit `state` against retrainings, with noise of their own, of the rows that remain."""
     noiseless = method.optimum(data, rng)
     retrained = [method.train(data, rng).weights for _ in range(draws)] if draws > 1 else []
     if not retrained:

@@ -35,7 +35,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     sigma : noise added so that what was forgotten cannot be told from the weights, >= 0.
     deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step; None: all at once.
         Smaller is closer to retraining, and slower.
-    period, burn_in : DELTAGRAD computes the first `burn_in` steps and then every `period`-th exactly.
+    period, burn_in : DELTAGRAD computes the first `burn_in` steps, then every `period`-th, exactly.
     solver : "newton", "sgd" or "auto" (Newton for all but DELTAGRAD).
     epochs, batch_size, learning_rate : of SGD; batch_size None means all rows.
     tol : Newton stops at |gradient sum| <= tol n.
@@ -71,6 +71,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state", np.random.Generator],
     }
+
+    _state: State
 
     def __init__(
         self,
@@ -114,19 +116,19 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         progress: called as progress(epochs_done, epochs) while SGD runs.
         """
         method = self._method()
-        X, y = validate_data(
+        matrix, labels = validate_data(
             self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
         )
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
             )
         rng = _generator(self.random_state)
-        data = CpuEngine(X, codes.astype(np.int32), len(classes), self.fit_intercept)
+        data = CpuEngine(matrix, codes.astype(np.int32), len(classes), self.fit_intercept)
         state = method.prepare(method.train(data, rng, progress), data)
-        self.classes_ = classes
+        self.classes_: np.ndarray = classes
         self._class_counts = np.bincount(codes)
         self._data, self._rng = data, rng
         self._employ(state)
@@ -208,8 +210,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=self._dtype, reset=False)
-        scores = margins(X, self._state.weights)
+        rows = validate_data(self, X, dtype=self._dtype, reset=False)
+        scores = margins(rows, self._state.weights)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -227,7 +229,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        return np.log(self.predict_proba(X))
+        return np.asarray(np.log(self.predict_proba(X)))
 
     @property
     def _dtype(self) -> type[np.floating]:
@@ -270,7 +272,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
         if (leaving >= self._class_counts).any():
             if len(deleted) == self._data.n_remaining:
-                raise ValueError(f"the request names all {n} remaining rows; drop the model instead")
+                raise ValueError(
+                    f"the request names all {n} remaining rows; drop the model instead"
+                )
             emptied = self.classes_[leaving >= self._class_counts]
             raise ValueError(
                 f"the request would remove every remaining row of class {_some(emptied)}; "

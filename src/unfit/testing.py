@@ -75,7 +75,7 @@ def method_checks() -> list[Check]:
 
 
 def check_method(method: MethodClass, cases: list[Case] | None = None) -> None:
-    """Run the whole contract; the first check that fails raises AssertionError and says what broke."""
+    """Run the whole contract; the first check that fails raises AssertionError and says why."""
     for case in cases or CASES:
         for check in method_checks():
             check(method, case)
@@ -90,7 +90,7 @@ def trained(method: Method, data: CpuEngine, seed: int = 0) -> State:
 
 
 def retrained(method: Method, data: CpuEngine, deleted: np.ndarray, state: State) -> np.ndarray:
-    """What a full retraining gives: by Newton the optimum, by SGD the same batches without the rows."""
+    """A full retraining: by Newton the optimum, by SGD the same batches without the rows."""
     if state.run is not None:
         exact = type(method)(replace(method.settings, period=1))
         return exact.unlearn(state, data, deleted, rng()).weights
@@ -165,7 +165,9 @@ def check_paths_agree(method: MethodClass, case: Case) -> None:
     cold = replace(warm, statistics=None, spare=None)
     few = case.deleted[:4]
     goal = m.unlearn(cold, data, few, rng()).weights
-    _same(m.unlearn(warm, data, few, rng()).weights, goal, case.tolerance, "warm, few rows, and cold")
+    _same(
+        m.unlearn(warm, data, few, rng()).weights, goal, case.tolerance, "warm, few rows, and cold"
+    )
     if warm.statistics is not None:
         plain = replace(warm, statistics=replace(warm.statistics, factors=None))
         direct = m.unlearn(plain, data, few, rng()).weights
@@ -222,7 +224,7 @@ def check_same_seed_same_model(method: MethodClass, case: Case) -> None:
         data = case.data()
         state = trained(noisy, data, seed=5)
         models.append(noisy.unlearn(state, data, case.deleted, rng(6)).weights)
-    assert np.array_equal(*models), "the same seeds gave two models"
+    assert np.array_equal(models[0], models[1]), "the same seeds gave two models"
 
 
 def check_noise_is_fresh(method: MethodClass, case: Case) -> None:

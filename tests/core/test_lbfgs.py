@@ -1,10 +1,10 @@
 """The compact product against the BFGS recursion it stands for."""
 
 import numpy as np
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from unfit.core.lbfgs import compact_product, invert
 
 

@@ -18,7 +18,9 @@ def spd(seed, d, condition):
     return Q @ np.diag(np.geomspace(1, condition, d)) @ Q.T, rng.standard_normal(d)
 
 
-@given(seed=st.integers(0, 300), d=st.integers(1, 120), condition=st.sampled_from([1, 10, 1e3, 1e5]))
+@given(
+    seed=st.integers(0, 300), d=st.integers(1, 120), condition=st.sampled_from([1, 10, 1e3, 1e5])
+)
 def test_lanczos_equals_eigh(seed, d, condition):
     F, b = spd(seed, d, condition)
     exact = inverse_fourth_root_by_eigh(F, b)

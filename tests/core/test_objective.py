@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
+import reference
 from unfit.core.objective import Rows, gram_sum, hessian_sum, value_gradient_sum
 
 
@@ -56,7 +56,7 @@ def test_sums_are_those_of_the_plain_formulae(seed, n, p, n_classes, dtype, inte
     X, k = reference.with_ones(rows.X, intercept)[mask], len(W)
     values, gradient = value_gradient_sum(rows, W, mask)
     H = hessian_sum(rows, W, mask)
-    loose = dict(rtol=1e-4, atol=1e-3) if dtype == "float32" else dict(rtol=1e-10, atol=1e-9)
+    loose = {"rtol": 1e-4, "atol": 1e-3} if dtype == "float32" else {"rtol": 1e-10, "atol": 1e-9}
     for c in range(k):
         t = reference.targets(rows.codes, c, k)[mask]
         np.testing.assert_allclose(values[c], reference.value(W[c], X, t, 0), rtol=1e-10, atol=1e-9)

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-import reference
 from test_sgd import batches_of, laid_out
 
+import reference
 from unfit.core.replay import CURVATURE_FLOOR, GONE, LEAVING, PRESENT, Cadence, replay
 from unfit.core.sgd import Plan, train_sgd
 

@@ -7,7 +7,12 @@ from hypothesis import strategies as st
 from unfit.core.schedule import epoch_keys, epoch_order, find_positions, window_rows
 
 
-@given(n=st.integers(1, 5000), share=st.floats(0.01, 1), seed=st.integers(0, 2**63), epoch=st.integers(0, 50))
+@given(
+    n=st.integers(1, 5000),
+    share=st.floats(0.01, 1),
+    seed=st.integers(0, 2**63),
+    epoch=st.integers(0, 50),
+)
 def test_order_and_positions_are_inverse_permutations(n, share, seed, epoch):
     window = max(1, int(n * share))
     order = epoch_order(n, window, seed, epoch)
@@ -36,7 +41,9 @@ def test_every_slot_comes_everywhere():
 
 def test_neighbours_do_not_stay_neighbours():
     n = 4096
-    together = [np.mean(np.abs(np.diff(epoch_order(n, n, 5, e).astype(int))) == 1) for e in range(50)]
+    together = [
+        np.mean(np.abs(np.diff(epoch_order(n, n, 5, e).astype(int))) == 1) for e in range(50)
+    ]
     assert np.mean(together) < 5 * 2 / n
 
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
 
+import reference
 from unfit.core.rows import BLOCK, add_gradient
 from unfit.core.schedule import epoch_order
 from unfit.core.sgd import Plan, train_sgd
@@ -76,7 +76,9 @@ def test_a_large_batch_is_summed_in_float64():
 def test_progress_counts_epochs():
     _, layout = laid_out()
     seen = []
-    train_sgd(layout, Plan(1, 6, 32, 1.0, 0.0), np.zeros((1, 8)), progress=lambda *a: seen.append(a))
+    train_sgd(
+        layout, Plan(1, 6, 32, 1.0, 0.0), np.zeros((1, 8)), progress=lambda *a: seen.append(a)
+    )
     assert seen[-1] == (6, 6)
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 
@@ -63,7 +63,7 @@ def test_two_requests_in_sequence(problem):
 
 
 def test_influence_with_sums_is_right_where_means_are_not():
-    # The paper's printed formula is off by (n - m) / m; with sums the step lands next to retraining.
+    # The printed formula is off by (n - m) / m; with sums the step lands next to retraining.
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 10)) / np.sqrt(10)
     codes = (X[:, 0] + 0.5 * rng.standard_normal(2000) > 0).astype(np.int32)

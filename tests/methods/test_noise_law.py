@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import reference
 
+import reference
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 
@@ -21,7 +21,7 @@ def data():
 
 def assert_law(samples, centre, covariance):
     """Mean and covariance within five standard errors, entry by entry."""
-    n, d = samples.shape
+    n, _d = samples.shape
     variance = np.diag(covariance)
     error = samples.mean(axis=0) - centre
     assert (np.abs(error) <= 5 * np.sqrt(variance / n)).all()
@@ -46,9 +46,7 @@ def test_fisher_unlearning(data, path):
     if path == "downdate":
         state = replace(state, statistics=replace(state.statistics, factors=None))
     rng = np.random.default_rng(2)
-    samples = np.array(
-        [method.unlearn(state, data, deleted, rng).weights[0] for _ in range(DRAWS)]
-    )
+    samples = np.array([method.unlearn(state, data, deleted, rng).weights[0] for _ in range(DRAWS)])
     centre = quiet.unlearn(state, data, deleted, rng).weights[0]
     X = reference.with_ones(data.rows.X[data.without(deleted)], True)
     F = reference.hessian(state.weights[0], X, 1e-2)

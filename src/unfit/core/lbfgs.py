@@ -50,7 +50,7 @@ def compact_middle(S: np.ndarray, Y: np.ndarray, pairs: int, inverse: np.ndarray
                 M[pairs + i, j] = M[j, pairs + i] = np.dot(S[i], Y[j])
             M[pairs + i, pairs + j] = sig * np.dot(S[i], S[j])
     invert(M, 2 * pairs, inverse)
-    return sig
+    return float(sig)
 
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)

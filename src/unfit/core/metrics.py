@@ -20,5 +20,5 @@ def accuracy_error(retrained_test_accuracy: float, updated_test_accuracy: float)
 
 
 def accuracy_disparity(retrained_deleted_accuracy: float, updated_deleted_accuracy: float) -> float:
-    """AccDis: what the model still knows of the deleted rows, against retraining with the same sigma."""
+    """AccDis: accuracy kept on the deleted rows, against retraining with the same sigma."""
     return sape(retrained_deleted_accuracy, updated_deleted_accuracy)

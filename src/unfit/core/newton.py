@@ -13,7 +13,9 @@ import numpy as np
 from unfit.core.statistics import Cholesky
 
 MAX_STEPS = 200
-_REUSE_BELOW = 0.1  # a step that shrank the gradient to this share may be followed by the same factor
+_REUSE_BELOW = (
+    0.1  # a step that shrank the gradient to this share may be followed by the same factor
+)
 _ARMIJO = 1e-4
 
 ValueGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]

@@ -77,7 +77,7 @@ def blocks(rows: Rows, mask: np.ndarray | None = None) -> Iterator[np.ndarray]:
 
 
 def root_weighted(X: np.ndarray, w: np.ndarray, margin: np.ndarray, intercept: bool) -> np.ndarray:
-    """sqrt(p (1 - p)) x for every row, intercept column included: U with U^T U = sum p (1-p) x x^T."""
+    """U with rows sqrt(p (1 - p)) x, intercept included: U^T U = sum p (1 - p) x x^T."""
     p = sigmoid(margin)
     weight = np.sqrt(p * (1 - p)).astype(X.dtype, copy=False)
     scaled = np.empty((X.shape[0], w.size), X.dtype)

@@ -16,7 +16,12 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-FASTMATH = {"reassoc", "contract", "arcp", "nsz"}  # sums may be reordered; NaN and infinity stay visible
+FASTMATH = {
+    "reassoc",
+    "contract",
+    "arcp",
+    "nsz",
+}  # sums may be reordered; NaN and infinity stay visible
 CACHE_LINE = 64
 
 
@@ -62,8 +67,8 @@ def new_meeting() -> np.ndarray:
 
 
 @intrinsic
-def _add_and_get(typingctx, array):  # type: ignore[no-untyped-def]  # numba's codegen protocol is untyped
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+def _add_and_get(typingctx, array):
+    def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
 
@@ -71,8 +76,8 @@ def _add_and_get(typingctx, array):  # type: ignore[no-untyped-def]  # numba's c
 
 
 @intrinsic
-def _read(typingctx, array):  # type: ignore[no-untyped-def]
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+def _read(typingctx, array):
+    def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         return builder.load_atomic(data, "acquire", 8)
 
@@ -80,8 +85,8 @@ def _read(typingctx, array):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def _yield_core(typingctx):  # type: ignore[no-untyped-def]
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+def _yield_core(typingctx):
+    def codegen(context, builder, signature, args):
         kind = ir.FunctionType(ir.IntType(32), [])
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
 
@@ -89,10 +94,10 @@ def _yield_core(typingctx):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def prefetch(typingctx, array, index):  # type: ignore[no-untyped-def]
+def prefetch(typingctx, array, index):
     """Ask for the cache line of array[index] (flat) without waiting for it."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         byte_pointer, i32 = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [byte_pointer, i32, i32, i32])

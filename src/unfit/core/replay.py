@@ -15,11 +15,15 @@ from unfit.core.lbfgs import compact_coefficients, compact_middle
 from unfit.core.objective import positive_codes
 from unfit.core.parallel import FASTMATH, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, add_gradient
-from unfit.core.schedule import epoch_keys, find_positions, fill_order
+from unfit.core.schedule import epoch_keys, fill_order, find_positions
 from unfit.core.sgd import FLUSH, Layout, Plan, Progress, add_parts, descend, epoch_spans
 
 MEMORY = 2  # pairs kept, first in first out
 CURVATURE_FLOOR = 1e-6  # a pair is kept only if y.s > floor s.s
+RESOLUTION = {
+    "float32": 1e-6,
+    "float64": 1e-10,
+}  # and |s| > this |w|: less is rounding, not curvature
 PRESENT, GONE, LEAVING = 0, 1, 2  # fate of a slot: in the data, deleted before, deleted now
 _WORTH_A_THREAD = 1 << 14  # numbers in a step's deleted rows that pay for meeting at a barrier
 _DENSE = 8  # with more than one row in so many leaving, looking at every row of a batch is cheaper
@@ -75,7 +79,9 @@ def replay(
     for first, last in epoch_spans(plan.epochs, work):
         meeting = new_meeting()
 
-        def body(thread: int, first: int = first, last: int = last) -> None:
+        def body(
+            thread: int, first: int = first, last: int = last, meeting: np.ndarray = meeting
+        ) -> None:
             _replay_kernel(
                 layout.X, layout.codes, fate, gone_X, gone_codes, gone_index, leaving,
                 dense, positive_codes(k),
@@ -84,6 +90,7 @@ def replay(
                 positions, bucket_start, bucket, parts, found, meeting, thread, threads,
                 np.uint64(plan.seed), first, last, plan.batch_size, layout.window,
                 plan.learning_rate, plan.l2, cadence.burn_in, cadence.period,
+                RESOLUTION[layout.X.dtype.name],
             )  # fmt: skip
 
         run_threads(body, threads, meeting)
@@ -159,10 +166,12 @@ def _pair(
 
 @njit(nogil=True, cache=True)
 def _keep_pair(
-    S: np.ndarray, Y: np.ndarray, pairs: int, s: np.ndarray, y: np.ndarray
-) -> int:
-    """Store (s, y) if its curvature is positive; the number of pairs after."""
-    if not np.dot(y, s) > CURVATURE_FLOOR * np.dot(s, s):
+    S: np.ndarray, Y: np.ndarray, pairs: int, s: np.ndarray, y: np.ndarray, w: np.ndarray,
+    resolution: float,
+) -> int:  # fmt: skip
+    """Store (s, y) if it shows positive curvature; the number of pairs after."""
+    ss = np.dot(s, s)
+    if not (np.dot(y, s) > CURVATURE_FLOOR * ss and ss > resolution**2 * np.dot(w, w)):
         return pairs
     if pairs == S.shape[0]:
         for i in range(pairs - 1):
@@ -211,7 +220,7 @@ def _replay_kernel(
     new_counts: np.ndarray, order: np.ndarray, positions: np.ndarray, bucket_start: np.ndarray,
     bucket: np.ndarray, parts: np.ndarray, found: np.ndarray, meeting: np.ndarray, thread: int,
     threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int, window: int,
-    eta: float, lam: float, burn_in: int, period: int,
+    eta: float, lam: float, burn_in: int, period: int, resolution: float,
 ) -> None:  # fmt: skip
     # As in SGD: one meeting a step, every thread keeps its own copy of w and of the pairs, and
     # each computes the same update from the same parts. They take turns at writing the trajectory.
@@ -299,7 +308,7 @@ def _replay_kernel(
                 if exact[c]:
                     add_parts(parts[half, :, c, 1], 1.0, g_keep)
                     _pair(weights[c], old_w, g_keep, deleted, old_g, rows, s, y)
-                    pairs[c] = _keep_pair(S[c], Y[c], pairs[c], s, y)
+                    pairs[c] = _keep_pair(S[c], Y[c], pairs[c], s, y, weights[c], resolution)
                     if pairs[c] > 0:
                         sig[c] = compact_middle(S[c], Y[c], pairs[c], middle[c])
                     g_keep /= left

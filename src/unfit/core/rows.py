@@ -55,7 +55,7 @@ def _choose_sigmoid(values, count):  # type: ignore[no-untyped-def]  # numba cal
 
 @njit(nogil=True, cache=True, inline="always")
 def _offset(slots: np.ndarray, i: int, width: int) -> int:
-    return np.int64(slots[i]) * width
+    return int(slots[i]) * width
 
 
 @njit(nogil=True, cache=True, inline="always")

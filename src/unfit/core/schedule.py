@@ -81,7 +81,7 @@ def _permute(x: int, size: int, bits: int, keys: np.ndarray) -> int:
         for r in range(_ROUNDS):
             z = _round(z, keys[r], mask, shift)
         if z < size:
-            return np.int64(z)
+            return int(z)
 
 
 @njit(nogil=True, cache=True)
@@ -92,12 +92,12 @@ def _unpermute(x: int, size: int, bits: int, keys: np.ndarray) -> int:
         for r in range(_ROUNDS - 1, -1, -1):
             z = _unround(z, keys[r], mask, shift)
         if z < size:
-            return np.int64(z)
+            return int(z)
 
 
 @njit(nogil=True, cache=True)
 def _fill_power(order: np.ndarray, low: int, base: int, bits: int, keys: np.ndarray) -> None:
-    """As _permute for order.size consecutive numbers of a power of two: no walk, so it vectorises."""
+    """_permute of consecutive numbers below a power of two: no walk, so it vectorises."""
     mask, shift = _mask_and_shift(bits)
     k0, k1, k2, k3 = keys[0], keys[1], keys[2], keys[3]
     for i in range(order.size):

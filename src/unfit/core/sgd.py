@@ -91,7 +91,9 @@ def train_sgd(
     for first, last in epoch_spans(plan.epochs, layout.n * k * width):
         meeting = new_meeting()
 
-        def body(thread: int, first: int = first, last: int = last) -> None:
+        def body(
+            thread: int, first: int = first, last: int = last, meeting: np.ndarray = meeting
+        ) -> None:
             _sgd_kernel(
                 layout.X, layout.codes, positive_codes(k), weights[thread], tilt_padded, stored,
                 order, parts, meeting, thread, threads, np.uint64(plan.seed), first, last,
@@ -169,7 +171,9 @@ def _sgd_kernel(
             for at in range(low, high, flush):
                 stop = min(at + flush, high)
                 # The window after this one, in its own order: fetched while this one is worked on.
-                ahead = order[at + window] // window * window + at % window if at + window < n else -1
+                ahead = (
+                    order[at + window] // window * window + at % window if at + window < n else -1
+                )
                 for c in range(k):
                     gradient[:] = X.dtype.type(0)
                     add_gradient(X, order, at, stop, codes, positive[c], rounded[c], gradient,

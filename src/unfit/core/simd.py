@@ -18,7 +18,7 @@ _FAST = ("reassoc", "contract", "nsz", "arcp")
 class _Loop:
     """The IR both loops share: vectors of one cache line at a time from flat arrays."""
 
-    def __init__(self, context, builder, number, width) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, context, builder, number, width) -> None:
         self.builder, self.width = builder, width
         self.scalar = context.get_value_type(number)
         self.size = number.bitwidth // 8
@@ -26,30 +26,30 @@ class _Loop:
         self.vector = ir.VectorType(self.scalar, self.lanes)
         self.count = _LINE_BYTES // _VECTOR_BYTES
 
-    def lines(self):  # type: ignore[no-untyped-def]
+    def lines(self):
         per_line = _LINE_BYTES // self.size
         step = ir.Constant(self.width.type, per_line)
         zero = ir.Constant(self.width.type, 0)
         return cgutils.for_range_slice(self.builder, zero, self.width, step)
 
-    def at(self, data, offset, part):  # type: ignore[no-untyped-def]
+    def at(self, data, offset, part):
         place = self.builder.add(offset, ir.Constant(offset.type, part * self.lanes))
         return self.builder.bitcast(self.builder.gep(data, [place]), self.vector.as_pointer())
 
-    def load(self, data, offset, part):  # type: ignore[no-untyped-def]
+    def load(self, data, offset, part):
         return self.builder.load(self.at(data, offset, part), align=self.size)
 
-    def multiply_add(self, a, b, c):  # type: ignore[no-untyped-def]
+    def multiply_add(self, a, b, c):
         return self.builder.fadd(c, self.builder.fmul(a, b, flags=_FAST), flags=_FAST)
 
-    def spread(self, value):  # type: ignore[no-untyped-def]
+    def spread(self, value):
         single = self.builder.insert_element(
             ir.Constant(self.vector, ir.Undefined), value, ir.IntType(32)(0)
         )
         mask = ir.Constant(ir.VectorType(ir.IntType(32), self.lanes), [0] * self.lanes)
         return self.builder.shuffle_vector(single, ir.Constant(self.vector, ir.Undefined), mask)
 
-    def total(self, vector):  # type: ignore[no-untyped-def]
+    def total(self, vector):
         lanes = self.lanes
         while lanes > 1:  # halves onto halves, in registers
             lanes //= 2
@@ -60,17 +60,17 @@ class _Loop:
         return self.builder.extract_element(vector, ir.IntType(32)(0))
 
 
-def _data(context, builder, kind, array):  # type: ignore[no-untyped-def]
+def _data(context, builder, kind, array):
     return context.make_array(kind)(context, builder, array).data
 
 
 @intrinsic
-def dot4(typingctx, flat, o0, o1, o2, o3, w, width):  # type: ignore[no-untyped-def]
+def dot4(typingctx, flat, o0, o1, o2, o3, w, width):
     """(x0.w, x1.w, x2.w, x3.w) for the rows that start at the four offsets."""
     number = flat.dtype
     signature = types.UniTuple(number, 4)(flat, *[types.intp] * 4, w, types.intp)
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         x = _data(context, builder, signature.args[0], args[0])
         w = _data(context, builder, signature.args[5], args[5])
         loop = _Loop(context, builder, number, args[6])
@@ -97,12 +97,12 @@ def dot4(typingctx, flat, o0, o1, o2, o3, w, width):  # type: ignore[no-untyped-
 
 
 @intrinsic
-def add4(typingctx, flat, o0, o1, o2, o3, r0, r1, r2, r3, g, width):  # type: ignore[no-untyped-def]
+def add4(typingctx, flat, o0, o1, o2, o3, r0, r1, r2, r3, g, width):
     """g += r0 x0 + r1 x1 + r2 x2 + r3 x3 for the rows that start at the four offsets."""
     number = flat.dtype
     signature = types.void(flat, *[types.intp] * 4, *[number] * 4, g, types.intp)
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         x = _data(context, builder, signature.args[0], args[0])
         g = _data(context, builder, signature.args[9], args[9])
         loop = _Loop(context, builder, number, args[10])

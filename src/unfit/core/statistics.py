@@ -35,72 +35,85 @@ class Factor(Protocol):
 
 @dataclass(frozen=True)
 class Cholesky:
-    """H = L L^T; H itself is kept only for those who want its roots."""
+    """H = L L^T; H itself is kept for those who want its roots."""
 
     lower: np.ndarray
     hessian: np.ndarray
 
     @classmethod
     def of(cls, hessian: np.ndarray) -> "Cholesky":
-        lower, info = lapack.dpotrf(hessian.T, lower=1, clean=0, overwrite_a=0)
-        if info != 0:
+        # NumPy's LAPACK, as the sums: SciPy's brings threads of its own that fight with NumPy's.
+        try:
+            return cls(np.linalg.cholesky(hessian), hessian)
+        except np.linalg.LinAlgError as failure:
             raise np.linalg.LinAlgError(
-                f"the Hessian is not positive definite (leading minor {info}); raise l2"
-            )
-        return cls(lower, hessian)
+                "the Hessian is not positive definite; raise l2"
+            ) from failure
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        return np.asarray(lapack.dpotrs(self.lower, rhs, lower=1)[0])
+        return np.asarray(lapack.dpotrs(self.lower.T, rhs, lower=0)[0])
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         return inverse_fourth_root_times(self.hessian, b)
 
-    def without(self, U: np.ndarray, shift: float) -> "Factor":
-        return DowndatedCholesky.of(self.lower, U, shift)
+
+@dataclass(frozen=True)
+class Inverse:
+    """H^-1 itself, made ahead of time: then few rows cost matrix products and nothing else."""
+
+    hessian: np.ndarray
+    inverse: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> "Inverse":
+        upper, info = lapack.dpotri(Cholesky.of(hessian).lower.T, lower=0)
+        if info != 0:
+            raise np.linalg.LinAlgError("the Hessian is singular; raise l2")
+        triangle = np.triu(upper)
+        return cls(hessian, triangle + np.triu(upper, 1).T)
+
+    def without(self, U: np.ndarray, shift: float, contraction: float) -> "Factor":
+        return DowndatedInverse.of(self, U, shift, contraction)
 
 
 @dataclass(frozen=True)
-class DowndatedCholesky:
-    """H - U U^T - shift I from the factor of H, by Woodbury, for a few columns U.
+class DowndatedInverse:
+    """H - U U^T - shift I from H^-1, by Woodbury, for a few columns U.
 
-    P = H - U U^T = L (I - V V^T) L^T with V = L^-1 U, so P^-1 = L^-T (I + V K^-1 V^T) L^-1 with
-    K = I - V^T V. The shift (the regulariser of the rows that left) has full rank; it is taken in
-    by x <- P^-1 (rhs + shift x), which contracts by at most m / n since P >= lam n I.
+    P = H - U U^T has P^-1 = H^-1 + Z K^-1 Z^T with Z = H^-1 U and K = I - U^T Z. The shift (the
+    regulariser of the rows that left) has full rank; it is taken in by x <- P^-1 (rhs + shift x),
+    which contracts by at most m / n, since P >= lam n I and shift = lam m.
     """
 
-    lower: np.ndarray
-    V: np.ndarray
-    K: np.ndarray
+    base: Inverse
+    U: np.ndarray
+    Z: np.ndarray
+    K_inverse: np.ndarray
     shift: float
+    contraction: float
 
     @classmethod
-    def of(cls, lower: np.ndarray, U: np.ndarray, shift: float) -> "DowndatedCholesky":
-        V = lapack.dtrtrs(lower, U, lower=1)[0]
-        K = np.eye(U.shape[1]) - V.T @ V
-        return cls(lower, V, lapack.dpotrf(K.T, lower=1, clean=0)[0], shift)
+    def of(
+        cls, base: Inverse, U: np.ndarray, shift: float, contraction: float
+    ) -> "DowndatedInverse":
+        Z = base.inverse @ U
+        return cls(base, U, Z, _inverse_of_gap(U, Z), shift, contraction)
 
     def _solve_unshifted(self, rhs: np.ndarray) -> np.ndarray:
-        y = lapack.dtrtrs(self.lower, rhs, lower=1)[0]
-        y = y + self.V @ lapack.dpotrs(self.K, self.V.T @ y, lower=1)[0]
-        return np.asarray(lapack.dtrtrs(self.lower, y, lower=1, trans=1)[0])
+        return np.asarray(self.base.inverse @ rhs + self.Z @ (self.K_inverse @ (self.Z.T @ rhs)))
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         x = self._solve_unshifted(rhs)
         for _ in range(64):
-            moved = self._solve_unshifted(rhs + self.shift * x)
-            settled = np.linalg.norm(moved - x) <= 1e-11 * np.linalg.norm(moved)
-            x = moved
-            if settled:
+            before, x = x, self._solve_unshifted(rhs + self.shift * x)
+            still_off = self.contraction * np.linalg.norm(x - before)
+            if still_off <= 1e-11 * np.linalg.norm(x):
                 break
         return x
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
-        # H v = L (L^T v); the factor is all that is kept.
-        lower = np.tril(self.lower)
-        U = lower @ self.V
-
         def product(v: np.ndarray) -> np.ndarray:
-            return np.asarray(lower @ (lower.T @ v) - U @ (U.T @ v) - self.shift * v)
+            return np.asarray(self.base.hessian @ v - self.U @ (self.U.T @ v) - self.shift * v)
 
         return inverse_fourth_root_by_lanczos(product, b)
 
@@ -122,7 +135,7 @@ class Spectrum:
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         return np.asarray(self.vectors @ (self.values**-0.25 * (self.vectors.T @ b)))
 
-    def without(self, U: np.ndarray, shift: float) -> "Factor":
+    def without(self, U: np.ndarray, shift: float, contraction: float) -> "Factor":
         return DowndatedSpectrum.of(self, U, shift)
 
 
@@ -133,19 +146,20 @@ class DowndatedSpectrum:
     vectors: np.ndarray
     diagonal: np.ndarray
     U: np.ndarray
-    K: np.ndarray
+    Z: np.ndarray
+    K_inverse: np.ndarray
 
     @classmethod
     def of(cls, spectrum: Spectrum, U: np.ndarray, shift: float) -> "DowndatedSpectrum":
         diagonal = spectrum.values - shift
         rotated = spectrum.vectors.T @ U
-        K = np.eye(U.shape[1]) - rotated.T @ (rotated / diagonal[:, None])
-        return cls(spectrum.vectors, diagonal, rotated, lapack.dpotrf(K.T, lower=1, clean=0)[0])
+        Z = rotated / diagonal[:, None]
+        return cls(spectrum.vectors, diagonal, rotated, Z, _inverse_of_gap(rotated, Z))
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        y = (self.vectors.T @ rhs) / self.diagonal
-        correction = lapack.dpotrs(self.K, self.U.T @ y, lower=1)[0]
-        return np.asarray(self.vectors @ (y + (self.U @ correction) / self.diagonal))
+        rotated = self.vectors.T @ rhs
+        correction = self.Z @ (self.K_inverse @ (self.Z.T @ rotated))
+        return np.asarray(self.vectors @ (rotated / self.diagonal + correction))
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         def product(v: np.ndarray) -> np.ndarray:
@@ -155,11 +169,16 @@ class DowndatedSpectrum:
         return np.asarray(self.vectors @ root)
 
 
+def _inverse_of_gap(U: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """(I - U^T Z)^-1, as large as the few columns are many."""
+    return np.linalg.inv(np.eye(U.shape[1]) - U.T @ Z)
+
+
 @dataclass(frozen=True)
 class Statistics:
     """Gradient (k, d) and Hessian (k, d, d) sums over n rows at weights (k, d), with l2 n inside.
 
-    factors: one Cholesky or Spectrum per problem, or None where nobody prepared them.
+    factors: one Inverse or Spectrum per problem, or None where nobody prepared them.
     """
 
     weights: np.ndarray
@@ -167,7 +186,7 @@ class Statistics:
     hessian_sum: np.ndarray
     n: int
     l2: float
-    factors: Sequence[Cholesky | Spectrum] | None = None
+    factors: Sequence[Inverse | Spectrum] | None = None
 
     @classmethod
     def of_sums(
@@ -204,7 +223,7 @@ class Statistics:
     def with_factors(self, roots: bool) -> "Statistics":
         """With a factor of every Hessian: spectra if roots will be wanted and d allows it."""
         spectral = roots and self.hessian_sum.shape[1] <= SPECTRUM_UP_TO
-        kind = Spectrum if spectral else Cholesky
+        kind = Spectrum if spectral else Inverse
         return replace(self, factors=[kind.of(h) for h in self.hessian_sum])
 
 
@@ -244,6 +263,7 @@ def factors_without(
         factor.without(
             root_weighted(rows.X, W[c], margin[:, c], rows.intercept).T.astype(np.float64),
             statistics.l2 * m,
+            m / statistics.n,
         )
         for c, factor in enumerate(statistics.factors)
     ]

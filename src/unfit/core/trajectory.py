@@ -14,7 +14,7 @@ import numpy as np
 
 
 class TrajectoryFile:
-    """A float64 array of the given shape in a file of its own, in the temporary directory (TMPDIR)."""
+    """A float64 array in a file of its own, in the temporary directory (TMPDIR)."""
 
     def __init__(self, shape: tuple[int, ...]) -> None:
         directory = tempfile.gettempdir()
@@ -54,14 +54,9 @@ def restore(values: np.ndarray) -> TrajectoryFile:
 
 def readable(nbytes: int) -> str:
     """12345678 -> '12.3 MB'."""
-    size = float(nbytes)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            break
-        size /= 1000
-    else:
-        unit = "TB"
-    return f"{size:.3g} {unit}"
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, (len(str(nbytes)) - 1) // 3)
+    return f"{nbytes / 1000**power:.3g} {units[power]}"
 
 
 def _remove(name: str) -> None:

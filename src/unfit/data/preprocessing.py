@@ -18,21 +18,24 @@ class MaxNormScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # t
     """
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
-        squares = np.einsum("ij,ij->i", X, X, dtype=np.float64)
+        rows = self._rows(X, reset=True)
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
         norm = float(np.sqrt(squares.max()))
         self.scale_ = norm if norm > 0 else 1.0
         return self
 
     def transform(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X / X.dtype.type(self.scale_))
+        rows = self._rows(X, reset=False)
+        return np.asarray(rows / rows.dtype.type(self.scale_))
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return np.asarray(X * X.dtype.type(self.scale_))
+        rows = self._rows(X, reset=False)
+        return np.asarray(rows * rows.dtype.type(self.scale_))
+
+    def _rows(self, X: ArrayLike, reset: bool) -> np.ndarray:
+        return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=reset))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -152,7 +152,11 @@ class Method(ABC):
         return self._newton(data, mask, tilt, start).weights
 
     def _newton(
-        self, data: Engine, mask: np.ndarray | None, tilt: np.ndarray | None, start: np.ndarray | None
+        self,
+        data: Engine,
+        mask: np.ndarray | None,
+        tilt: np.ndarray | None,
+        start: np.ndarray | None,
     ) -> newton.Minimum:
         n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
         ridge = self.settings.l2 * n
@@ -182,9 +186,7 @@ class Method(ABC):
         plan = self.plan(rng, len(row_of))
         per_row = None if tilt is None else tilt / len(row_of)
         start = random_start(rng, data)
-        weights = data.sgd(
-            data.lay_out(row_of), plan, start, tilt=per_row, progress=progress
-        )
+        weights = data.sgd(data.lay_out(row_of), plan, start, tilt=per_row, progress=progress)
         data.drop_layout()
         return finite(weights)
 

@@ -1,4 +1,4 @@
-"""DELTAGRAD: replay the stored SGD run without the deleted rows, mostly without looking at the rest.
+"""DELTAGRAD: replay the stored SGD run without the deleted rows, mostly blind to the rest.
 
 The run is stored in a memory-mapped file of steps x 2 x k x d numbers. Every deletion writes a new
 one, so the old model is whole until the new one is; `prepare` has the file for it ready.

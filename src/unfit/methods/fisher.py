@@ -1,6 +1,6 @@
 """FISHER: a Newton step on the remaining rows, with noise shaped by the Fisher information.
 
-    w <- w - H(w; D')^-1 gradient(w; D')  +  sigma H(w; D')^(-1/4) b
+w <- w - H(w; D')^-1 gradient(w; D')  +  sigma H(w; D')^(-1/4) b
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Fisher(OneStep):
         rng: np.random.Generator,
     ) -> np.ndarray:
         newton = [factor.solve(g) for factor, g in zip(factors, gradient_remaining, strict=True)]
-        return weights - newton + self._noise(factors, weights.shape, rng)
+        return np.asarray(weights - np.array(newton) + self._noise(factors, weights.shape, rng))
 
     def _noise(
         self, factors: Sequence[Factor], shape: tuple[int, ...], rng: np.random.Generator

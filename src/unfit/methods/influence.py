@@ -38,4 +38,4 @@ class Influence(OneStep):
         rng: np.random.Generator,
     ) -> np.ndarray:
         influence = [factor.solve(g) for factor, g in zip(factors, gradient_deleted, strict=True)]
-        return weights + np.array(influence)
+        return np.asarray(weights + np.array(influence))

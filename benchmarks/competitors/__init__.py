@@ -1,0 +1,1 @@
+"""One module a competitor: what people would do instead."""

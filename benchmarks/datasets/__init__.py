@@ -1,0 +1,1 @@
+"""One module a data set: NAME, QUICK (needs no data folder) and load()."""

@@ -1,0 +1,55 @@
+"""Memory and start-up, measured in processes of their own."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from .data import Data
+from .sections import Row, seconds
+
+_PEAK = """
+import resource, sys
+import numpy as np, unfit
+X, y = np.load(sys.argv[1]), np.load(sys.argv[2])
+clf = unfit.LogisticRegression(sys.argv[3], epochs=2).fit(X, y)
+clf.unlearn(np.arange(len(y) // 100))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+_BASE = "import numpy, scipy.linalg, sklearn.base, numba"
+
+
+def memory(data: Data) -> Iterator[Row]:
+    """Peak memory of a process that fits and unlearns, against 2.5 x its data + 300 MB."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [str(Path(folder) / name) for name in ("X.npy", "y.npy")]
+        for path, values in zip(paths, (data.X, data.y), strict=True):
+            np.save(path, values)
+        for method in ("fisher", "deltagrad"):
+            peak = float(_run(_PEAK, *paths, method))
+            allowed = 2.5 * data.X.nbytes + 300e6
+            yield Row(
+                "memory", data.name, f"{method}, fit and unlearn", f"{peak / 1e6:.0f} MB",
+                "2.5 x float32 data + 300 MB", f"{allowed / 1e6:.0f} MB", allowed / peak,
+            )  # fmt: skip
+
+
+def start_up() -> Iterator[Row]:
+    """Seconds that `import unfit` takes beyond the libraries it stands on."""
+    clock = "import time; s = time.perf_counter(); {}; print(time.perf_counter() - s)"
+    base = min(float(_run(clock.format(_BASE))) for _ in range(5))
+    whole = min(float(_run(clock.format(f"{_BASE}; import unfit"))) for _ in range(5))
+    yield Row(
+        "start-up", "-", "import unfit, beyond its libraries", seconds(max(whole - base, 1e-6)),
+        "0.3 s", "0.3 s", 0.3 / max(whole - base, 1e-6),
+    )  # fmt: skip
+
+
+def _run(code: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()

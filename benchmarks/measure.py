@@ -1,0 +1,98 @@
+"""Timing, the machine, and its limits. Compare in one run, as ratios, best of several."""
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+import unfit
+from unfit.core.parallel import available_threads, run_threads
+
+
+def best_of(
+    times: int, work: Callable[[], object], reset: Callable[[], object] | None = None
+) -> float:
+    """The shortest of several runs in seconds; `reset` runs before each, off the clock."""
+    shortest = float("inf")
+    for _ in range(times):
+        if reset is not None:
+            reset()
+        start = time.perf_counter()
+        work()
+        shortest = min(shortest, time.perf_counter() - start)
+    return shortest
+
+
+@contextmanager
+def rewound(clf: unfit.LogisticRegression) -> Iterator[Callable[[], None]]:
+    """A function that puts a fitted model back to where it is now, so that it can forget again."""
+    state, counts = clf._state, clf._class_counts
+    mask, n = clf._data.remaining.copy(), clf._data.n_remaining
+
+    def rewind() -> None:
+        np.copyto(clf._data.remaining, mask)
+        clf._data.n_remaining = n
+        clf._class_counts = counts
+        clf._employ(state)
+
+    yield rewind
+    rewind()
+
+
+def machine() -> dict[str, object]:
+    """What the figures depend on."""
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
+        model = names[0].split(":", 1)[1].strip() if names else model
+    versions = {}
+    for package in ("unfit", "numpy", "scipy", "numba", "scikit-learn", "torch"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "processor": model,
+        "cores": available_threads(),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "load": os.getloadavg()[0],
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions,
+    }
+
+
+@njit(nogil=True, fastmath=True, cache=True)
+def _sum(values: np.ndarray) -> float:
+    total = np.float32(0)
+    for i in range(values.size):
+        total += values[i]
+    return total
+
+
+def read_bandwidth(megabytes: int = 512) -> float:
+    """Bytes per second that all cores together read from memory."""
+    values = np.ones(megabytes << 18, np.float32)
+    threads = available_threads()
+    parts = np.array_split(values, threads)
+    sums = np.zeros(threads)
+
+    def body(thread: int) -> None:
+        sums[thread] = _sum(parts[thread])
+
+    run_threads(body, threads)
+    return values.nbytes / best_of(7, lambda: run_threads(body, threads))
+
+
+def syrk_rate(d: int, rows: int = 8192) -> float:
+    """Float32 operations per second of X^T X; n d^2 of them."""
+    X = np.random.default_rng(0).random((rows, d), np.float32)
+    return rows * d * d / best_of(5, lambda: X.T @ X)

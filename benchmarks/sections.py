@@ -1,0 +1,188 @@
+"""The comparisons: each takes a data set and yields rows of the table.
+
+A row says what was done, how long we took, against what, how long that took, and the ratio.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+import unfit
+from unfit.methods import METHODS, Settings
+
+from .competitors import scikit_learn, torch_loop
+from .data import Data
+from .measure import best_of, read_bandwidth, rewound, syrk_rate
+
+
+@dataclass(frozen=True)
+class Row:
+    """ratio > 1 means that we are faster (or, against a limit, the share of it that is reached)."""
+
+    section: str
+    dataset: str
+    what: str
+    ours: str
+    against: str
+    theirs: str
+    ratio: float
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def seconds(value: float) -> str:
+    scale, unit = (1, "s") if value >= 1 else (1e3, "ms") if value >= 1e-3 else (1e6, "us")
+    return f"{value * scale:.3g} {unit}"
+
+
+def estimator(data: Data, method: str, **changes: object) -> unfit.LogisticRegression:
+    settings = {
+        "epochs": data.epochs, "batch_size": data.batch_size, "burn_in": data.burn_in,
+        "fit_intercept": data.intercept, "random_state": 0, **changes,
+    }  # fmt: skip
+    return unfit.LogisticRegression(method, **settings)
+
+
+def requests(data: Data) -> dict[str, np.ndarray]:
+    return {
+        "1 row": data.random_rows(0)[:1],
+        "1 %": data.random_rows(0.01),
+        f"{100 * data.large:g} % informed": data.informed_rows(data.large),
+    }
+
+
+def forgetting(data: Data) -> Iterator[Row]:
+    """FISHER and INFLUENCE against scikit-learn's refit on the remaining rows."""
+    models = {m: estimator(data, m).fit(data.X, data.y) for m in ("fisher", "influence", "retrain")}
+    for what, rows in requests(data).items():
+        keep = np.ones(len(data.y), bool)
+        keep[rows] = False
+        refits = {s: scikit_learn.refit(data, keep, s) for s in scikit_learn.SOLVERS}
+        solver = min(refits, key=refits.__getitem__)
+        warm = scikit_learn.warm(data, keep)
+        for name, clf in models.items():
+            times = 3 if name == "retrain" else 7
+            with rewound(clf) as rewind:
+                ours = best_of(times, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
+            for label, theirs in ((f"refit, {solver}", refits[solver]), ("refit, warm", warm)):
+                yield Row(
+                    "forgetting", data.name, f"{name}, {what}", seconds(ours), label,
+                    seconds(theirs), theirs / ours,
+                )  # fmt: skip
+
+
+def noise(data: Data) -> Iterator[Row]:
+    """FISHER's noise against its step without noise."""
+    plain, noisy = (estimator(data, "fisher", sigma=s).fit(data.X, data.y) for s in (0.0, 1.0))
+    for what, rows in requests(data).items():
+        taken = []
+        for clf in (plain, noisy):
+            with rewound(clf) as rewind:
+                taken.append(best_of(7, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind))
+        yield Row(
+            "noise", data.name, f"fisher with noise, {what}", seconds(taken[1]), "without noise",
+            seconds(taken[0]), taken[0] / taken[1],
+        )  # fmt: skip
+
+
+def training(data: Data, work: float = 4e9) -> Iterator[Row]:
+    """Our SGD against PyTorch's loop and against the memory; our Newton against scikit-learn."""
+    n, p = data.X.shape
+    epochs = max(2, min(data.epochs, int(work / (n * p))))
+    method = METHODS["fisher"](Settings(epochs=epochs, batch_size=data.batch_size, solver="sgd"))
+    engine = estimator(data, "retrain", solver="sgd", epochs=1).fit(data.X, data.y)._data
+    rng = np.random.default_rng(0)
+    layout = engine.lay_out(rng.permutation(n).astype(np.int32))
+    plan, start = method.plan(rng, n), np.zeros((1, engine.d))
+    bandwidth = read_bandwidth()
+    ours = best_of(5, lambda: engine.sgd(layout, plan, start)) / epochs
+    bandwidth = max(bandwidth, read_bandwidth())
+    rate = data.X.nbytes / ours
+    yield Row(
+        "training", data.name, "SGD epoch", f"{rate / 1e9:.3g} GB/s", "read bandwidth",
+        f"{bandwidth / 1e9:.3g} GB/s", rate / bandwidth,
+    )  # fmt: skip
+    if torch_loop.available():
+        steps = max(20, int(1e8 / (data.batch_size * p)))
+        for loader, label in ((False, "PyTorch, randperm"), (True, "PyTorch, DataLoader")):
+            theirs = best_loop(data, steps if not loader else max(5, steps // 8), loader)
+            yield Row(
+                "training", data.name, "SGD epoch", seconds(ours), label, seconds(theirs),
+                theirs / ours,
+            )  # fmt: skip
+    engine.drop_layout()
+    newton = best_of(2, lambda: estimator(data, "retrain").fit(data.X, data.y))
+    keep = np.ones(n, bool)
+    theirs = min(scikit_learn.refit(data, keep, s) for s in scikit_learn.SOLVERS)
+    yield Row(
+        "training", data.name, "Newton to 1e-8", seconds(newton), "scikit-learn to 1e-6",
+        seconds(theirs), theirs / newton,
+    )  # fmt: skip
+    W = np.zeros((1, engine.d))
+    hessian = n * engine.d**2 / best_of(3, lambda: engine.hessian_sum(W))
+    peak = syrk_rate(engine.d, min(8192, n))
+    yield Row(
+        "training", data.name, "Hessian sum", f"{hessian / 1e9:.3g} Gflop/s", "SYRK rate",
+        f"{peak / 1e9:.3g} Gflop/s", hessian / peak,
+    )  # fmt: skip
+
+
+def best_loop(data: Data, steps: int, loader: bool) -> float:
+    return min(torch_loop.seconds_per_epoch(data, steps, loader) for _ in range(3))
+
+
+def deltagrad(data: Data) -> Iterator[Row]:
+    """DELTAGRAD (T0 = 50) against our own SGD on the remaining rows, and how close it comes."""
+    clf = estimator(data, "deltagrad").fit(data.X, data.y)
+    engine, state = clf._data, clf._state
+    method, exact = clf._method(), estimator(data, "deltagrad", period=1)._method()
+    sgd = estimator(data, "fisher", solver="sgd")._method()
+    rng = np.random.default_rng(1)
+    for what, rows in requests(data).items():
+        if what == "1 row":
+            continue
+        retrain = best_of(3, lambda rows=rows: sgd.optimum(engine, rng, mask=engine.without(rows)))
+        engine.lay_out(state.run.row_of)
+        results: list[np.ndarray] = []
+        ready = [state]
+
+        def prepare(ready: list = ready) -> None:
+            ready[0] = method.prepare(state, engine)
+
+        def unlearn(rows: np.ndarray = rows, ready: list = ready, out: list = results) -> None:
+            out.append(method.unlearn(ready[0], engine, rows, rng).weights)
+
+        ours = best_of(3, unlearn, prepare)
+        goal = exact.unlearn(state, engine, rows, rng).weights
+        gap = np.linalg.norm(results[-1] - goal) / np.linalg.norm(state.weights - goal)
+        yield Row(
+            "deltagrad", data.name, f"{what}, |u-w*|/|w-w*| = {gap:.3f}", seconds(ours),
+            "SGD on the rest", seconds(retrain), retrain / ours,
+        )  # fmt: skip
+
+
+def scaling() -> Iterator[Row]:
+    """Forgetting 100 rows of 50 columns, from 100,000 rows and from a million."""
+    taken = {}
+    for n in (100_000, 1_000_000):
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((n, 50), np.float32) / np.float32(10)
+        y = X[:, 0] + 0.3 * rng.standard_normal(n, np.float32) > 0
+        clf = unfit.LogisticRegression(random_state=0).fit(X, y)
+        rows = rng.choice(n, 100, replace=False)
+        with rewound(clf) as rewind:
+            taken[n] = best_of(60, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
+    yield Row(
+        "scaling", "synthetic", "fisher, 100 rows of 1,000,000", seconds(taken[1_000_000]),
+        "of 100,000", seconds(taken[100_000]), taken[100_000] / taken[1_000_000],
+    )  # fmt: skip
+
+
+PER_DATASET: dict[str, Callable[[Data], Iterator[Row]]] = {
+    "forgetting": forgetting,
+    "noise": noise,
+    "training": training,
+    "deltagrad": deltagrad,
+}
