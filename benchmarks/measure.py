@@ -31,13 +31,12 @@ def best_of(
 
 
 @contextmanager
-def rewound(clf: unfit.LogisticRegression) -> Iterator[Callable[[], None]]:
-    """A function that puts a fitted model back to where it is now, so that it can forget again."""
-    state, counts = clf._state, clf._class_counts
-    mask, n = clf._data.remaining.copy(), clf._data.n_remaining
+def rewound(clf: unfit.LogisticRegression, rows: np.ndarray) -> Iterator[Callable[[], None]]:
+    """A function that puts a fitted model back to before it forgot `rows`, to do it again."""
+    state, counts, n = clf._state, clf._class_counts, clf._data.n_remaining
 
     def rewind() -> None:
-        np.copyto(clf._data.remaining, mask)
+        clf._data.remaining[rows] = True
         clf._data.n_remaining = n
         clf._class_counts = counts
         clf._employ(state)

@@ -64,7 +64,7 @@ def forgetting(data: Data) -> Iterator[Row]:
         warm = scikit_learn.warm(data, keep)
         for name, clf in models.items():
             times = 3 if name == "retrain" else 7
-            with rewound(clf) as rewind:
+            with rewound(clf, rows) as rewind:
                 ours = best_of(times, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
             for label, theirs in ((f"refit, {solver}", refits[solver]), ("refit, warm", warm)):
                 yield Row(
@@ -79,7 +79,7 @@ def noise(data: Data) -> Iterator[Row]:
     for what, rows in requests(data).items():
         taken = []
         for clf in (plain, noisy):
-            with rewound(clf) as rewind:
+            with rewound(clf, rows) as rewind:
                 taken.append(best_of(7, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind))
         yield Row(
             "noise", data.name, f"fisher with noise, {what}", seconds(taken[1]), "without noise",
@@ -172,7 +172,7 @@ def scaling() -> Iterator[Row]:
         y = X[:, 0] + 0.3 * rng.standard_normal(n, np.float32) > 0
         clf = unfit.LogisticRegression(random_state=0).fit(X, y)
         rows = rng.choice(n, 100, replace=False)
-        with rewound(clf) as rewind:
+        with rewound(clf, rows) as rewind:
             taken[n] = best_of(60, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
     yield Row(
         "scaling", "synthetic", "fisher, 100 rows of 1,000,000", seconds(taken[1_000_000]),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from unfit.core.noise import (
     inverse_fourth_root_by_eigh,
     inverse_fourth_root_by_lanczos,
+    inverse_fourth_root_downdated,
     inverse_fourth_root_times,
 )
 
@@ -42,6 +43,18 @@ def test_both_ways_by_size(d):
     np.testing.assert_allclose(
         inverse_fourth_root_times(F, b), inverse_fourth_root_by_eigh(F, b), rtol=1e-6, atol=1e-8
     )
+
+
+@given(seed=st.integers(0, 300), m=st.integers(1, 8), condition=st.sampled_from([1, 100, 1e4]))
+def test_downdated_equals_eigh(seed, m, condition):
+    rng = np.random.default_rng(seed)
+    diagonal = rng.permutation(np.geomspace(1, condition, 30))
+    U = rng.standard_normal((30, m))
+    U *= 0.9 * np.sqrt(1 / np.linalg.eigvalsh(U.T @ (U / diagonal[:, None])).max())
+    b = rng.standard_normal(30)
+    exact = inverse_fourth_root_by_eigh(np.diag(diagonal) - U @ U.T, b)
+    ours = inverse_fourth_root_downdated(diagonal, U, b)
+    assert np.linalg.norm(ours - exact) <= 1e-8 * np.linalg.norm(exact)
 
 
 def test_zero_vector():

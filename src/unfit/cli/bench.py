@@ -90,7 +90,10 @@ def bench(
     if as_json:
         typer.echo(json.dumps(figures))
         return
-    Console().print(_table(machine, rows))
+    out = Console()
+    if not out.is_terminal:  # a file or a pipe has no width to keep to
+        out = Console(width=140)
+    out.print(_table(machine, rows))
     typer.echo(f"figures: {output}")
 
 

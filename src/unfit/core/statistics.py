@@ -13,11 +13,16 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from unfit.core.noise import inverse_fourth_root_by_lanczos, inverse_fourth_root_times
+from unfit.core.noise import (
+    inverse_fourth_root_by_lanczos,
+    inverse_fourth_root_downdated,
+    inverse_fourth_root_times,
+)
 from unfit.core.objective import Rows, hessian_sum, margins, root_weighted, value_gradient_sum
 
 FEW_ROWS_PER_COLUMN = 0.25  # a low-rank correction pays for m below this share of d,
 FEW_ROWS_OF_ALL = 0.1  # and converges fast for m below this share of n
+VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 SPECTRUM_UP_TO = 1024  # columns for which 10 d^3 of eigh ahead of time is acceptable
 
 
@@ -165,7 +170,11 @@ class DowndatedSpectrum:
         def product(v: np.ndarray) -> np.ndarray:
             return np.asarray(self.diagonal * v - self.U @ (self.U.T @ v))
 
-        root = inverse_fourth_root_by_lanczos(product, self.vectors.T @ b)
+        rotated = self.vectors.T @ b
+        if self.U.shape[1] <= VERY_FEW_ROWS:
+            root = inverse_fourth_root_downdated(self.diagonal, self.U, rotated)
+        else:
+            root = inverse_fourth_root_by_lanczos(product, rotated)
         return np.asarray(self.vectors @ root)
 
 
