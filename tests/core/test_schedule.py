@@ -4,7 +4,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unfit.core.schedule import epoch_keys, epoch_order, find_positions, window_rows
+from unfit.core.schedule import (
+    epoch_keys,
+    epoch_order,
+    epoch_windows,
+    fill_slots,
+    find_positions,
+    window_rows,
+)
 
 
 @given(
@@ -18,10 +25,15 @@ def test_order_and_positions_are_inverse_permutations(n, share, seed, epoch):
     order = epoch_order(n, window, seed, epoch)
     assert np.array_equal(np.sort(order), np.arange(n))
     keys = epoch_keys(np.uint64(seed), epoch, -(-n // window))
+    visit, starts = epoch_windows(n, window, keys)
     positions = np.empty(n, np.int64)
     for thread in range(3):
-        find_positions(np.arange(n), positions, n, window, keys, thread, 3)
+        find_positions(np.arange(n), positions, n, window, keys, starts, thread, 3)
     assert np.array_equal(positions[order], np.arange(n))
+    begin, end = n // 3, n // 3 + max(1, n // 2)
+    part = np.empty(end - begin, np.int32)
+    fill_slots(part, begin, end, n, window, keys, visit, starts)
+    assert np.array_equal(part, order[begin:end])
 
 
 def test_windows_are_visited_whole():
@@ -47,7 +59,8 @@ def test_neighbours_do_not_stay_neighbours():
     assert np.mean(together) < 5 * 2 / n
 
 
-def test_short_rows_get_windows_and_long_rows_one():
+def test_windows_are_powers_of_two():
     assert window_rows(1_000_000, 256) == 4096
-    assert window_rows(11_982, 3136) == 11_982
-    assert window_rows(100, 64) == 100
+    assert window_rows(11_982, 3136) == 8192
+    assert window_rows(100, 64) == 64
+    assert window_rows(1, 64) == 1

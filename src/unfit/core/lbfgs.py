@@ -56,11 +56,13 @@ def compact_middle(S: np.ndarray, Y: np.ndarray, pairs: int, inverse: np.ndarray
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
 def compact_coefficients(
     S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, inverse: np.ndarray, v: np.ndarray,
-    coefficients: np.ndarray,
+    products: np.ndarray, coefficients: np.ndarray,
 ) -> None:  # fmt: skip
-    """coefficients (2, p): B v = sig v - sum_i coefficients[0, i] y_i + coefficients[1, i] s_i."""
+    """coefficients (2, p): B v = sig v - sum_i coefficients[0, i] y_i + coefficients[1, i] s_i.
+
+    S and Y may be wider than v (padded); products is scratch of 2 p numbers.
+    """
     d = v.size
-    products = np.zeros(2 * pairs)
     for i in range(pairs):
         yv = sv = 0.0
         y, s = Y[i], S[i]
@@ -83,5 +85,5 @@ def compact_product(S: np.ndarray, Y: np.ndarray, v: np.ndarray) -> np.ndarray:
     pairs = len(S)
     inverse, coefficients = np.empty((2 * pairs, 2 * pairs)), np.empty((2, pairs))
     sig = compact_middle(S, Y, pairs, inverse)
-    compact_coefficients(S, Y, pairs, sig, inverse, v, coefficients)
+    compact_coefficients(S, Y, pairs, sig, inverse, v, np.empty(2 * pairs), coefficients)
     return np.asarray(sig * v - coefficients[0] @ Y - coefficients[1] @ S)

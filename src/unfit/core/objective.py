@@ -20,7 +20,8 @@ from numba import njit
 
 from unfit.core.parallel import FASTMATH, available_threads, run_threads
 
-BLOCK_BYTES = 16 << 20  # a block of scaled rows: large enough for SYRK, small beside the data
+BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
+BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
 
 
@@ -69,21 +70,31 @@ def margins(X: np.ndarray, W: np.ndarray) -> np.ndarray:
 
 def blocks(rows: Rows, mask: np.ndarray | None = None) -> Iterator[np.ndarray]:
     """X in blocks of consecutive rows, without the rows where mask is False."""
-    step = max(64, BLOCK_BYTES // (rows.d * rows.X.itemsize))
+    step = block_rows(rows)
     for start in range(0, len(rows), step):
         X = rows.X[start : start + step]
         keep = None if mask is None else mask[start : start + step]
         yield X if keep is None or keep.all() else X[keep]
 
 
-def root_weighted(X: np.ndarray, w: np.ndarray, margin: np.ndarray, intercept: bool) -> np.ndarray:
-    """U with rows sqrt(p (1 - p)) x, intercept included: U^T U = sum p (1 - p) x x^T."""
-    p = sigmoid(margin)
-    weight = np.sqrt(p * (1 - p)).astype(X.dtype, copy=False)
-    scaled = np.empty((X.shape[0], w.size), X.dtype)
-    np.multiply(X, weight[:, None], out=scaled[:, : X.shape[1]])
+def block_rows(rows: Rows) -> int:
+    return min(max(1, len(rows)), max(BLOCK_ROWS, BLOCK_BYTES // (rows.d * rows.X.itemsize)))
+
+
+def root_weighted(
+    X: np.ndarray, margin: np.ndarray, intercept: bool, out: np.ndarray | None = None
+) -> np.ndarray:
+    """U with rows sqrt(p (1 - p)) x, intercept included: U^T U = sum p (1 - p) x x^T.
+
+    out: scratch with at least as many rows as X, written and returned in part.
+    """
+    n, p = X.shape
+    probability = sigmoid(margin)
+    weight = np.sqrt(probability * (1 - probability)).astype(X.dtype, copy=False)
+    scaled = np.empty((n, p + intercept), X.dtype) if out is None else out[:n]
+    np.multiply(X, weight[:, None], out=scaled[:, :p])
     if intercept:
-        scaled[:, -1] = weight
+        scaled[:, p] = weight
     return scaled
 
 
@@ -91,10 +102,11 @@ def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np
     """sum p (1 - p) x x^T for each problem, (k, d, d): SYRK inside a block, float64 across."""
     k, d = W.shape
     total = np.zeros((k, d, d))
+    scratch = np.empty((block_rows(rows), d), rows.X.dtype)
     for X in blocks(rows, mask):
         margin = margins(X, W)
         for c in range(k):
-            U = root_weighted(X, W[c], margin[:, c], rows.intercept)
+            U = root_weighted(X, margin[:, c], rows.intercept, scratch)
             total[c] += U.T @ U  # NumPy calls SYRK for a matrix times its own transpose
     return total
 

@@ -15,8 +15,8 @@ from unfit.core.lbfgs import compact_coefficients, compact_middle
 from unfit.core.objective import positive_codes
 from unfit.core.parallel import FASTMATH, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, add_gradient
-from unfit.core.schedule import epoch_keys, fill_order, find_positions
-from unfit.core.sgd import FLUSH, Layout, Plan, Progress, add_parts, descend, epoch_spans
+from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
+from unfit.core.sgd import FLUSH, Layout, Plan, Progress, add_parts, add_to, descend, epoch_spans
 
 MEMORY = 2  # pairs kept, first in first out
 CURVATURE_FLOOR = 1e-6  # a pair is kept only if y.s > floor s.s
@@ -26,7 +26,7 @@ RESOLUTION = {
 }  # and |s| > this |w|: less is rounding, not curvature
 PRESENT, GONE, LEAVING = 0, 1, 2  # fate of a slot: in the data, deleted before, deleted now
 _WORTH_A_THREAD = 1 << 14  # numbers in a step's deleted rows that pay for meeting at a barrier
-_DENSE = 8  # with more than one row in so many leaving, looking at every row of a batch is cheaper
+_DENSE = 4  # with more than one row in so many leaving, looking at every row of a batch is cheaper
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,7 @@ def replay(
     weights = np.zeros((threads, k, width))
     weights[:, :, :d] = old[0, 0]
     memory = _Memory.empty(threads, k, width)
-    parts = np.zeros((2, threads, k, 2, width))
-    order = np.empty(layout.n, np.int32)
+    parts = np.zeros((2, k, 2, threads, width))
     positions = np.empty(leaving.size, np.int64)
     bucket_start = np.empty(steps + 1, np.int64)
     bucket = np.empty(leaving.size, np.int32)
@@ -86,7 +85,7 @@ def replay(
                 layout.X, layout.codes, fate, gone_X, gone_codes, gone_index, leaving,
                 dense, positive_codes(k),
                 weights[thread], memory.S[thread], memory.Y[thread], memory.pairs[thread],
-                memory.sig[thread], memory.middle[thread], old, new, counts, new_counts, order,
+                memory.sig[thread], memory.middle[thread], old, new, counts, new_counts,
                 positions, bucket_start, bucket, parts, found, meeting, thread, threads,
                 np.uint64(plan.seed), first, last, plan.batch_size, layout.window,
                 plan.learning_rate, plan.l2, cadence.burn_in, cadence.period,
@@ -149,8 +148,7 @@ def _flushed_gradient(
         scratch[:] = 0
         stop = min(at + FLUSH, count)
         add_gradient(X, slots, at, stop, codes, positive, w, scratch, residual, -1)
-        for j in range(total.size):
-            total[j] += scratch[j]
+        add_to(total, scratch)
 
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
@@ -187,13 +185,13 @@ def _keep_pair(
 def _approximate(
     w: np.ndarray, old_w: np.ndarray, old_g: np.ndarray, deleted: np.ndarray, rows: int, left: int,
     S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, middle: np.ndarray, v: np.ndarray,
-    coefficients: np.ndarray, g_keep: np.ndarray,
+    products: np.ndarray, coefficients: np.ndarray, g_keep: np.ndarray,
 ) -> None:  # fmt: skip
     """g_keep <- (rows (g_t + B (w - w_t)) - deleted) / left."""
     d = old_w.size
     for j in range(d):
         v[j] = w[j] - old_w[j]
-    compact_coefficients(S[:, :d], Y[:, :d], pairs, sig, middle, v, coefficients)
+    compact_coefficients(S, Y, pairs, sig, middle, v, products, coefficients)
     share = rows / left
     scale = 1.0 / left
     if pairs == 2:
@@ -217,7 +215,7 @@ def _replay_kernel(
     gone_index: np.ndarray, leaving: np.ndarray, dense: bool, positive: np.ndarray,
     weights: np.ndarray, S: np.ndarray, Y: np.ndarray, pairs: np.ndarray, sig: np.ndarray,
     middle: np.ndarray, old: np.ndarray, new: np.ndarray, counts: np.ndarray,
-    new_counts: np.ndarray, order: np.ndarray, positions: np.ndarray, bucket_start: np.ndarray,
+    new_counts: np.ndarray, positions: np.ndarray, bucket_start: np.ndarray,
     bucket: np.ndarray, parts: np.ndarray, found: np.ndarray, meeting: np.ndarray, thread: int,
     threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int, window: int,
     eta: float, lam: float, burn_in: int, period: int, resolution: float,
@@ -230,17 +228,19 @@ def _replay_kernel(
     rounded = weights.astype(X.dtype)
     scratch = np.zeros(width, X.dtype)
     residual = np.zeros(BLOCK, X.dtype)
-    kept, gone = np.empty(batch, np.int32), np.empty(batch, np.int32)
+    kept, gone = np.empty(batch + 1, np.int32), np.empty(batch + 1, np.int32)
     deleted, g_keep, no_tilt = np.zeros(width), np.zeros(width), np.zeros(width)
     s, y, v = np.zeros(width), np.zeros(width), np.zeros(d)
-    coefficients = np.empty((2, MEMORY))
+    products, coefficients = np.empty(2 * MEMORY), np.empty((2, MEMORY))
+    slots = np.empty(batch, np.int32)
     exact = np.zeros(k, np.bool_)
     arrivals = 0
     half = 0
     for epoch in range(first_epoch, last_epoch):
         keys = epoch_keys(seed, epoch, -(-n // window))
+        visit, starts = epoch_windows(n, window, keys)
         if not dense:
-            find_positions(leaving, positions, n, window, keys, thread, threads)
+            find_positions(leaving, positions, n, window, keys, starts, thread, threads)
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
@@ -249,7 +249,6 @@ def _replay_kernel(
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
-        ordered = False
         for step in range(steps):
             t = epoch * steps + step
             due = t <= burn_in or (t - burn_in) % period == 0
@@ -259,37 +258,28 @@ def _replay_kernel(
                 any_exact = any_exact or exact[c]
             n_kept = n_gone = 0
             if any_exact or dense:
-                if not ordered:  # all threads come here in the same step
-                    fill_order(order, n, window, keys, thread, threads)
-                    arrivals += threads
-                    if threads > 1:
-                        meet(meeting, arrivals)
-                    ordered = True
                 begin = step * batch
                 size = min(batch, n - begin)
                 low = begin + size * thread // threads
                 high = begin + size * (thread + 1) // threads
-                for i in range(low, high):
-                    slot = order[i]
-                    if fate[slot] == LEAVING:
-                        gone[n_gone] = gone_index[slot]
-                        n_gone += 1
-                    elif any_exact and fate[slot] == PRESENT:
-                        kept[n_kept] = slot
-                        n_kept += 1
+                fill_slots(slots, low, high, n, window, keys, visit, starts)
+                for slot in slots[: high - low]:  # without branches: nobody could predict them
+                    gone[n_gone] = gone_index[slot]
+                    n_gone += fate[slot] == LEAVING
+                    kept[n_kept] = slot
+                    n_kept += fate[slot] == PRESENT
             else:
                 first, size = bucket_start[step], bucket_start[step + 1] - bucket_start[step]
                 low = first + size * thread // threads
                 n_gone = first + size * (thread + 1) // threads - low
                 gone[:n_gone] = bucket[low : low + n_gone]
-            mine = parts[half, thread]
             found[half, thread] = n_gone
             for c in range(k):
                 _flushed_gradient(gone_X, gone, n_gone, gone_codes, positive[c], rounded[c],
-                                  scratch, residual, mine[c, 0])  # fmt: skip
+                                  scratch, residual, parts[half, c, 0, thread])  # fmt: skip
                 if exact[c]:
                     _flushed_gradient(X, kept, n_kept, codes, positive[c], rounded[c],
-                                      scratch, residual, mine[c, 1])  # fmt: skip
+                                      scratch, residual, parts[half, c, 1, thread])  # fmt: skip
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
@@ -304,9 +294,9 @@ def _replay_kernel(
                         new[t, 1, c] = 0.0
                     continue
                 old_w, old_g = old[t, 0, c], old[t, 1, c]
-                add_parts(parts[half, :, c, 0], 1.0, deleted)
+                add_parts(parts[half, c, 0], 1.0, deleted)
                 if exact[c]:
-                    add_parts(parts[half, :, c, 1], 1.0, g_keep)
+                    add_parts(parts[half, c, 1], 1.0, g_keep)
                     _pair(weights[c], old_w, g_keep, deleted, old_g, rows, s, y)
                     pairs[c] = _keep_pair(S[c], Y[c], pairs[c], s, y, weights[c], resolution)
                     if pairs[c] > 0:
@@ -314,7 +304,8 @@ def _replay_kernel(
                     g_keep /= left
                 else:
                     _approximate(weights[c], old_w, old_g, deleted, rows, left, S[c], Y[c],
-                                 pairs[c], sig[c], middle[c], v, coefficients, g_keep)  # fmt: skip
+                                 pairs[c], sig[c], middle[c], v, products, coefficients,
+                                 g_keep)  # fmt: skip
                 if thread == t % threads:
                     new[t, 0, c] = weights[c, :d]
                     new[t, 1, c] = g_keep[:d]

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 WINDOW_BYTES = 1 << 20
-LONG_ROW_BYTES = 1024  # rows this long stream well from anywhere: one window
+LONG_ROW_BYTES = 1024  # rows this long stream well from anywhere: windows as large as can be
 
 _ROUNDS = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -23,10 +23,11 @@ _ODD_INVERSE = np.uint32(pow(0x9E3779B1, -1, 1 << 32))
 
 
 def window_rows(n: int, row_bytes: int) -> int:
-    """Rows per window: a power of two worth about a megabyte, or all rows where rows are long."""
-    if row_bytes >= LONG_ROW_BYTES:
-        return n
-    return min(n, 1 << (WINDOW_BYTES // row_bytes).bit_length() - 1)
+    """Rows per window: a power of two (its order costs least), worth about a megabyte or,
+    where rows are long, the largest that n holds.
+    """
+    rows = n if row_bytes >= LONG_ROW_BYTES else min(n, WINDOW_BYTES // row_bytes)
+    return int(1 << rows.bit_length() - 1)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -108,40 +109,63 @@ def _fill_power(order: np.ndarray, low: int, base: int, bits: int, keys: np.ndar
 
 
 @njit(nogil=True, cache=True)
-def fill_order(
-    order: np.ndarray, n: int, window: int, keys: np.ndarray, thread: int, threads: int
-) -> None:
-    """order[position] = slot, for the windows whose turn is this thread's."""
+def epoch_windows(n: int, window: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Windows in the order of their visit, and where each window (by its number) starts."""
     windows = keys.shape[0] - 1
     ragged = n - (windows - 1) * window
+    visit, starts = np.empty(windows, np.int64), np.empty(windows, np.int64)
     start = 0
     for rank in range(windows):
         w = _permute(rank, windows, _bits(windows), keys[windows])
-        size = ragged if w == windows - 1 else window
+        visit[rank] = w
+        starts[w] = start
+        start += ragged if w == windows - 1 else window
+    return visit, starts
+
+
+@njit(nogil=True, cache=True)
+def rank_at(position: int, n: int, window: int, starts: np.ndarray) -> int:
+    """Which visit a position of the epoch belongs to; only the last window may be short."""
+    windows = starts.size
+    ragged = n - (windows - 1) * window
+    short = starts[windows - 1]
+    if position < short:
+        return position // window
+    if position < short + ragged:
+        return short // window
+    return (position + window - ragged) // window
+
+
+@njit(nogil=True, cache=True)
+def fill_slots(
+    slots: np.ndarray, begin: int, end: int, n: int, window: int, keys: np.ndarray,
+    visit: np.ndarray, starts: np.ndarray,
+) -> None:  # fmt: skip
+    """slots[:end - begin] <- the slots at positions begin .. end - 1 of the epoch."""
+    rank = rank_at(begin, n, window, starts)
+    at = begin
+    while at < end:
+        w = visit[rank]
+        size = n - w * window if w == starts.size - 1 else window
         bits = _bits(size)
-        low, high = size * thread // threads, size * (thread + 1) // threads
+        stop = min(end, starts[w] + size)
         if size == 1 << bits:
-            _fill_power(order[start + low : start + high], low, w * window, bits, keys[w])
+            _fill_power(slots[at - begin : stop - begin], at - starts[w], w * window, bits, keys[w])
         else:
-            for i in range(low, high):
-                order[start + i] = w * window + _permute(i, size, bits, keys[w])
-        start += size
+            for i in range(at, stop):
+                slots[i - begin] = w * window + _permute(i - starts[w], size, bits, keys[w])
+        at = stop
+        rank += 1
 
 
 @njit(nogil=True, cache=True)
 def find_positions(
     slots: np.ndarray, positions: np.ndarray, n: int, window: int, keys: np.ndarray,
-    thread: int, threads: int,
+    starts: np.ndarray, thread: int, threads: int,
 ) -> None:  # fmt: skip
-    """positions[i] = where in the epoch slots[i] is visited; the inverse of fill_order."""
-    windows = keys.shape[0] - 1
+    """positions[i] = where in the epoch slots[i] is visited; a thread does its share of them."""
+    windows = starts.size
     ragged = n - (windows - 1) * window
-    starts = np.empty(windows, np.int64)
-    start = 0
-    for rank in range(windows):
-        w = _permute(rank, windows, _bits(windows), keys[windows])
-        starts[w] = start
-        start += ragged if w == windows - 1 else window
     window_bits, ragged_bits = _bits(window), _bits(ragged)
     m = slots.size
     for i in range(m * thread // threads, m * (thread + 1) // threads):
@@ -158,5 +182,6 @@ def find_positions(
 def epoch_order(n: int, window: int, seed: int, epoch: int) -> np.ndarray:
     """The slots in the order in which an epoch visits them."""
     order = np.empty(n, np.int32)
-    fill_order(order, n, window, epoch_keys(np.uint64(seed), epoch, -(-n // window)), 0, 1)
+    keys = epoch_keys(np.uint64(seed), epoch, -(-n // window))
+    fill_slots(order, 0, n, n, window, keys, *epoch_windows(n, window, keys))
     return order

@@ -16,7 +16,7 @@ from numba import njit
 from unfit.core.objective import positive_codes
 from unfit.core.parallel import FASTMATH, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, add_gradient
-from unfit.core.schedule import epoch_keys, fill_order, window_rows
+from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
 
 FLUSH = 1024  # rows summed in the data's precision before the float64 sum takes over
 WORK_PER_CALL = 2e9  # multiply-adds between two looks at Ctrl-C and the progress bar
@@ -86,8 +86,7 @@ def train_sgd(
     if tilt is not None:
         tilt_padded[:, :d] = tilt
     stored = np.empty((0, 2, k, d)) if trajectory is None else trajectory
-    order = np.empty(layout.n, np.int32)
-    parts = np.zeros((2, threads, k, width))
+    parts = np.zeros((2, k, threads, width))
     for first, last in epoch_spans(plan.epochs, layout.n * k * width):
         meeting = new_meeting()
 
@@ -96,7 +95,7 @@ def train_sgd(
         ) -> None:
             _sgd_kernel(
                 layout.X, layout.codes, positive_codes(k), weights[thread], tilt_padded, stored,
-                order, parts, meeting, thread, threads, np.uint64(plan.seed), first, last,
+                parts, meeting, thread, threads, np.uint64(plan.seed), first, last,
                 plan.batch_size, layout.window, plan.learning_rate, plan.l2,
             )  # fmt: skip
 
@@ -125,6 +124,13 @@ def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
 
 
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
+def add_to(total: np.ndarray, part: np.ndarray) -> None:
+    """total += part, float64 += the data's precision."""
+    for j in range(total.size):
+        total[j] += part[j]
+
+
+@njit(nogil=True, cache=True, fastmath=FASTMATH)
 def descend(
     w: np.ndarray, mean: np.ndarray, tilt: np.ndarray, eta: float, lam: float, rounded: np.ndarray
 ) -> None:
@@ -137,7 +143,7 @@ def descend(
 @njit(nogil=True, cache=True, fastmath=FASTMATH)
 def _sgd_kernel(
     X: np.ndarray, codes: np.ndarray, positive: np.ndarray, weights: np.ndarray, tilt: np.ndarray,
-    stored: np.ndarray, order: np.ndarray, parts: np.ndarray, meeting: np.ndarray, thread: int,
+    stored: np.ndarray, parts: np.ndarray, meeting: np.ndarray, thread: int,
     threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int, window: int,
     eta: float, lam: float,
 ) -> None:  # fmt: skip
@@ -152,40 +158,38 @@ def _sgd_kernel(
     gradient = np.zeros(width, X.dtype)
     residual = np.zeros(BLOCK, X.dtype)
     mean = np.zeros(width)
+    flush = FLUSH if k == 1 else BLOCK  # one problem after the other while the rows are in cache
+    slots = np.empty(flush, np.int32)
     arrivals = 0
     half = 0
     for epoch in range(first_epoch, last_epoch):
         keys = epoch_keys(seed, epoch, -(-n // window))
-        fill_order(order, n, window, keys, thread, threads)
-        arrivals += threads
-        if threads > 1:
-            meet(meeting, arrivals)
+        visit, starts = epoch_windows(n, window, keys)
         for step in range(steps):
             begin = step * batch
             rows = min(batch, n - begin)
             low = begin + rows * thread // threads
             high = begin + rows * (thread + 1) // threads
-            mine = parts[half, thread]
-            mine[:] = 0.0
-            flush = FLUSH if k == 1 else BLOCK
+            for c in range(k):
+                parts[half, c, thread] = 0.0
             for at in range(low, high, flush):
                 stop = min(at + flush, high)
-                # The window after this one, in its own order: fetched while this one is worked on.
-                ahead = (
-                    order[at + window] // window * window + at % window if at + window < n else -1
-                )
+                fill_slots(slots, at, stop, n, window, keys, visit, starts)
+                # While this window is worked on, the next one is sent for in its own order.
+                rank = rank_at(at, n, window, starts)
+                ahead = at - starts[visit[rank]]
+                ahead = visit[rank + 1] * window + ahead if rank + 1 < visit.size else -1
                 for c in range(k):
                     gradient[:] = X.dtype.type(0)
-                    add_gradient(X, order, at, stop, codes, positive[c], rounded[c], gradient,
+                    add_gradient(X, slots, 0, stop - at, codes, positive[c], rounded[c], gradient,
                                  residual, ahead if c == 0 else -1)  # fmt: skip
-                    for j in range(width):
-                        mine[c, j] += gradient[j]
+                    add_to(parts[half, c, thread], gradient)
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
             t = epoch * steps + step
             for c in range(k):
-                add_parts(parts[half, :, c], 1.0 / rows, mean)
+                add_parts(parts[half, c], 1.0 / rows, mean)
                 if keep and thread == t % threads:
                     stored[t, 0, c] = weights[c, :d]
                     stored[t, 1, c] = mean[:d]

@@ -270,7 +270,7 @@ def factors_without(
     margin = margins(rows.X, W)
     return [
         factor.without(
-            root_weighted(rows.X, W[c], margin[:, c], rows.intercept).T.astype(np.float64),
+            root_weighted(rows.X, margin[:, c], rows.intercept).T.astype(np.float64),
             statistics.l2 * m,
             m / statistics.n,
         )
