@@ -87,7 +87,7 @@ def noise(data: Data) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def training(data: Data, work: float = 4e9) -> Iterator[Row]:
+def training(data: Data, work: float = 2e8) -> Iterator[Row]:
     """Our SGD against PyTorch's loop and against the memory; our Newton against scikit-learn."""
     n, p = data.X.shape
     epochs = max(2, min(data.epochs, int(work / (n * p))))
@@ -97,7 +97,7 @@ def training(data: Data, work: float = 4e9) -> Iterator[Row]:
     layout = engine.lay_out(rng.permutation(n).astype(np.int32))
     plan, start = method.plan(rng, n), np.zeros((1, engine.d))
     bandwidth = read_bandwidth()
-    ours = best_of(5, lambda: engine.sgd(layout, plan, start)) / epochs
+    ours = best_of(20, lambda: engine.sgd(layout, plan, start)) / epochs
     bandwidth = max(bandwidth, read_bandwidth())
     rate = data.X.nbytes / ours
     yield Row(

@@ -12,7 +12,7 @@ rows here: S, Y are (pairs, d). Compiled, because the DELTAGRAD kernel calls it 
 import numpy as np
 from numba import njit
 
-from unfit.core.parallel import FASTMATH
+from unfit.core.parallel import KERNEL
 
 
 @njit(nogil=True, cache=True)
@@ -53,7 +53,7 @@ def compact_middle(S: np.ndarray, Y: np.ndarray, pairs: int, inverse: np.ndarray
     return float(sig)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def compact_coefficients(
     S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, inverse: np.ndarray, v: np.ndarray,
     products: np.ndarray, coefficients: np.ndarray,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from unfit.core.parallel import FASTMATH, available_threads, run_threads
+from unfit.core.parallel import KERNEL, available_threads, run_threads
 
 BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
@@ -146,7 +146,7 @@ def value_gradient_sum(
     return values.sum(axis=0), gradients.sum(axis=0)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def _value_gradient(
     X: np.ndarray, codes: np.ndarray, positive: np.ndarray, W: np.ndarray, keep: np.ndarray,
     intercept: bool, start: int, stop: int, values: np.ndarray, gradients: np.ndarray,

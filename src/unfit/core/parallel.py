@@ -22,7 +22,9 @@ FASTMATH = {
     "arcp",
     "nsz",
 }  # sums may be reordered; NaN and infinity stay visible
+KERNEL = {"nogil": True, "cache": True, "fastmath": FASTMATH, "error_model": "numpy"}
 CACHE_LINE = 64
+VECTOR = 32  # bytes of a vector register; rows are laid out in whole ones
 
 
 def available_threads() -> int:

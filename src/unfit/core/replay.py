@@ -13,7 +13,7 @@ from numba import njit
 
 from unfit.core.lbfgs import compact_coefficients, compact_middle
 from unfit.core.objective import positive_codes
-from unfit.core.parallel import FASTMATH, available_threads, meet, new_meeting, run_threads
+from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, add_gradient
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
 from unfit.core.sgd import FLUSH, Layout, Plan, Progress, add_parts, add_to, descend, epoch_spans
@@ -151,7 +151,7 @@ def _flushed_gradient(
         add_to(total, scratch)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def _pair(
     w: np.ndarray, old_w: np.ndarray, kept: np.ndarray, deleted: np.ndarray, old_g: np.ndarray,
     rows: int, s: np.ndarray, y: np.ndarray,
@@ -181,7 +181,7 @@ def _keep_pair(
     return pairs + 1
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def _approximate(
     w: np.ndarray, old_w: np.ndarray, old_g: np.ndarray, deleted: np.ndarray, rows: int, left: int,
     S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, middle: np.ndarray, v: np.ndarray,

@@ -13,7 +13,7 @@ from numba import njit
 from numba.core import types
 from numba.extending import overload
 
-from unfit.core.parallel import FASTMATH, prefetch
+from unfit.core.parallel import FASTMATH, KERNEL, prefetch
 from unfit.core.simd import add4, dot4
 
 BLOCK = 32  # at most so many rows wait, margins known, for their gradient to be added
@@ -31,15 +31,15 @@ def _sigmoid_float32(values, count):  # type: ignore[no-untyped-def]  # numba co
     f32 = np.float32
     for i in range(count):
         z = min(max(-values[i], f32(-87.0)), f32(87.0)) * f32(math.log2(math.e))
-        n = np.floor(z + f32(0.5))
-        f = z - n
+        n = np.int32(np.int32(z + f32(256.5)) - np.int32(256))  # rounds; floor is a call
+        f = z - f32(n)
         p = f32(1.5403530e-4) * f + f32(1.3333558e-3)
         p = p * f + f32(9.6181291e-3)
         p = p * f + f32(5.5504109e-2)
         p = p * f + f32(2.4022651e-1)
         p = p * f + f32(6.9314718e-1)
         p = p * f + f32(1.0)
-        power = np.int32((np.int32(n) + np.int32(127)) << np.int32(23)).view(np.float32)
+        power = np.int32((n + np.int32(127)) << np.int32(23)).view(np.float32)
         values[i] = f32(1.0) / (f32(1.0) + p * power)
 
 
@@ -48,7 +48,7 @@ def _sigmoid_float64(values, count):  # type: ignore[no-untyped-def]
         values[i] = 1.0 / (1.0 + math.exp(-values[i]))
 
 
-@overload(sigmoid_inplace, jit_options={"fastmath": FASTMATH})
+@overload(sigmoid_inplace, jit_options={"fastmath": FASTMATH, "error_model": "numpy"})
 def _choose_sigmoid(values, count):  # type: ignore[no-untyped-def]  # numba calls it with types
     return _sigmoid_float32 if values.dtype == types.float32 else _sigmoid_float64
 
@@ -64,7 +64,7 @@ def _send_for(flat: np.ndarray, start: int, size: int, line: int) -> None:
         prefetch(flat, j)
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def add_gradient(
     X: np.ndarray, slots: np.ndarray, start: int, stop: int, codes: np.ndarray, positive: int,
     w: np.ndarray, gradient: np.ndarray, residual: np.ndarray, ahead: int,

@@ -130,10 +130,10 @@ def rank_at(position: int, n: int, window: int, starts: np.ndarray) -> int:
     ragged = n - (windows - 1) * window
     short = starts[windows - 1]
     if position < short:
-        return position // window
+        return int(position // window)
     if position < short + ragged:
-        return short // window
-    return (position + window - ragged) // window
+        return int(short // window)
+    return int((position + window - ragged) // window)
 
 
 @njit(nogil=True, cache=True)

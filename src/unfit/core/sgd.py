@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from unfit.core.objective import positive_codes
-from unfit.core.parallel import FASTMATH, available_threads, meet, new_meeting, run_threads
+from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, add_gradient
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
 
@@ -26,7 +26,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Layout:
-    """Rows in random order, padded to whole cache lines, with the intercept's ones inside.
+    """Rows in random order, padded to whole vectors, with the intercept's ones inside.
 
     X (n, width); codes (n,) class of each slot; row_of (n,) the caller's row in each slot;
     d columns of X are real, the rest zero.
@@ -111,7 +111,7 @@ def epoch_spans(epochs: int, work_per_epoch: int) -> list[tuple[int, int]]:
     return [(first, min(first + run, epochs)) for first in range(0, epochs, run)]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
     """total <- scale times the sum of the threads' parts (threads, width)."""
     first = parts[0]
@@ -123,14 +123,14 @@ def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
             total[j] += scale * part[j]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def add_to(total: np.ndarray, part: np.ndarray) -> None:
     """total += part, float64 += the data's precision."""
     for j in range(total.size):
         total[j] += part[j]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def descend(
     w: np.ndarray, mean: np.ndarray, tilt: np.ndarray, eta: float, lam: float, rounded: np.ndarray
 ) -> None:
@@ -140,7 +140,7 @@ def descend(
         rounded[j] = w[j]
 
 
-@njit(nogil=True, cache=True, fastmath=FASTMATH)
+@njit(**KERNEL)
 def _sgd_kernel(
     X: np.ndarray, codes: np.ndarray, positive: np.ndarray, weights: np.ndarray, tilt: np.ndarray,
     stored: np.ndarray, parts: np.ndarray, meeting: np.ndarray, thread: int,

@@ -1,8 +1,9 @@
 """Two vector loops written down as vectors: four dot products, and four scaled rows added.
 
 The compiler vectorises these loops by itself, but guards each run with alias and remainder checks
-that cost more than a short row does. Rows here are whole cache lines (core.sgd.Layout), so there
-is no remainder, and the gradient is nobody's row. Offsets count numbers in a flat array.
+that cost more than a short row does. Rows here are whole vectors (core.sgd.Layout), so there is at
+most one vector after the last whole cache line, and the gradient is nobody's row. Offsets count
+numbers in a flat array.
 """
 
 from llvmlite import ir
@@ -10,8 +11,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_VECTOR_BYTES = 32
-_LINE_BYTES = 64
+from unfit.core.parallel import CACHE_LINE, VECTOR
+
 _FAST = ("reassoc", "contract", "nsz", "arcp")
 
 
@@ -22,15 +23,20 @@ class _Loop:
         self.builder, self.width = builder, width
         self.scalar = context.get_value_type(number)
         self.size = number.bitwidth // 8
-        self.lanes = _VECTOR_BYTES // self.size
+        self.lanes = VECTOR // self.size
         self.vector = ir.VectorType(self.scalar, self.lanes)
-        self.count = _LINE_BYTES // _VECTOR_BYTES
+        self.count = CACHE_LINE // VECTOR
 
-    def lines(self):
-        per_line = _LINE_BYTES // self.size
-        step = ir.Constant(self.width.type, per_line)
-        zero = ir.Constant(self.width.type, 0)
-        return cgutils.for_range_slice(self.builder, zero, self.width, step)
+    def run(self, body):
+        """body(offset, parts): for every cache line, then for the vector that may be left."""
+        builder, kind = self.builder, self.width.type
+        per_line = CACHE_LINE // self.size
+        whole = builder.and_(self.width, ir.Constant(kind, -per_line))
+        step, zero = ir.Constant(kind, per_line), ir.Constant(kind, 0)
+        with cgutils.for_range_slice(builder, zero, whole, step) as (offset, _):
+            body(offset, range(self.count))
+        with builder.if_then(builder.icmp_signed("<", whole, self.width), likely=False):
+            body(whole, range(1))
 
     def at(self, data, offset, part):
         place = self.builder.add(offset, ir.Constant(offset.type, part * self.lanes))
@@ -78,13 +84,16 @@ def dot4(typingctx, flat, o0, o1, o2, o3, w, width):
         sums = [
             [cgutils.alloca_once_value(builder, zero) for _ in range(loop.count)] for _ in range(4)
         ]
-        with loop.lines() as (j, _):
-            for part in range(loop.count):
+
+        def body(j, parts):
+            for part in parts:
                 wj = loop.load(w, j, part)
                 for row in range(4):
                     xj = loop.load(x, builder.add(args[1 + row], j), part)
                     kept = sums[row][part]
                     builder.store(loop.multiply_add(xj, wj, builder.load(kept)), kept)
+
+        loop.run(body)
         results = []
         for row in range(4):
             total = builder.load(sums[row][0])
@@ -107,13 +116,16 @@ def add4(typingctx, flat, o0, o1, o2, o3, r0, r1, r2, r3, g, width):
         g = _data(context, builder, signature.args[9], args[9])
         loop = _Loop(context, builder, number, args[10])
         scales = [loop.spread(args[5 + row]) for row in range(4)]
-        with loop.lines() as (j, _):
-            for part in range(loop.count):
+
+        def body(j, parts):
+            for part in parts:
                 total = loop.load(g, j, part)
                 for row in range(4):
                     xj = loop.load(x, builder.add(args[1 + row], j), part)
                     total = loop.multiply_add(xj, scales[row], total)
                 builder.store(total, loop.at(g, j, part), align=loop.size)
+
+        loop.run(body)
         return context.get_dummy_value()
 
     return signature, codegen

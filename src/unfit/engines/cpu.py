@@ -9,7 +9,7 @@ import numpy as np
 
 from unfit.core import objective, replay, sgd
 from unfit.core.objective import Rows
-from unfit.core.parallel import CACHE_LINE
+from unfit.core.parallel import CACHE_LINE, VECTOR
 from unfit.core.sgd import Layout
 
 
@@ -72,11 +72,11 @@ class CpuEngine:
 
 
 def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
-    per_line = CACHE_LINE // rows.X.itemsize
-    width = -(-rows.d // per_line) * per_line
+    lanes = VECTOR // rows.X.itemsize
+    width = -(-rows.d // lanes) * lanes
     n, p = len(row_of), rows.X.shape[1]
     whole = np.empty(n * width * rows.X.itemsize + CACHE_LINE, np.uint8)
-    skip = -whole.ctypes.data % CACHE_LINE  # rows start on cache lines
+    skip = -whole.ctypes.data % CACHE_LINE  # no vector across two lines
     X = whole[skip : skip + n * width * rows.X.itemsize].view(rows.X.dtype).reshape(n, width)
     step = 1 << 14
     for start in range(0, n, step):

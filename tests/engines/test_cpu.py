@@ -1,0 +1,58 @@
+"""The CPU engine: sums over what remains, and the layout SGD walks through."""
+
+import numpy as np
+import pytest
+
+from unfit.core.objective import Rows, gram_sum, hessian_sum, value_gradient_sum
+from unfit.engines.base import Engine
+from unfit.engines.cpu import CpuEngine
+
+
+@pytest.fixture(params=["float32", "float64"])
+def engine(request):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 21)).astype(request.param)
+    return CpuEngine(X, rng.integers(0, 3, 5000).astype(np.int32), 3, True)
+
+
+def test_it_is_an_engine(engine):
+    accepted: Engine = engine
+    assert (accepted.d, accepted.k, accepted.n_remaining) == (22, 3, 5000)
+
+
+def test_sums_follow_the_rows_that_remain(engine):
+    W = np.random.default_rng(1).standard_normal((3, 22)) / 10
+    gone = np.random.default_rng(2).choice(5000, 1234, replace=False)
+    mask = engine.without(gone)
+    assert engine.remaining.all()
+    asked = engine.gradient_sum(W, mask), engine.hessian_sum(W, mask), engine.gram_sum(mask)
+    engine.forget(gone)
+    assert engine.n_remaining == 3766
+    rest: Rows = engine.take(np.flatnonzero(engine.remaining))
+    tolerance = 1e-3 if rest.X.dtype == np.float32 else 1e-9
+    expected = value_gradient_sum(rest, W)[1], hessian_sum(rest, W), gram_sum(rest)
+    now = engine.gradient_sum(W), engine.hessian_sum(W), engine.gram_sum()
+    for before, after, goal in zip(asked, now, expected, strict=True):
+        np.testing.assert_allclose(before, goal, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(after, goal, rtol=tolerance, atol=tolerance)
+
+
+def test_the_layout_is_padded_aligned_and_in_the_order_asked_for(engine):
+    row_of = np.random.default_rng(3).permutation(5000)[:4000].astype(np.int32)
+    layout = engine.lay_out(row_of)
+    assert layout.X.shape[1] * layout.X.itemsize % 32 == 0
+    assert layout.X.shape[1] < 22 + 8
+    assert layout.X.ctypes.data % 64 == 0
+    assert layout.X.flags.c_contiguous
+    np.testing.assert_array_equal(layout.X[:, :21], engine.rows.X[row_of])
+    assert (layout.X[:, 21] == 1).all()
+    assert not layout.X[:, 22:].any()
+    np.testing.assert_array_equal(layout.codes, engine.rows.codes[row_of])
+    assert engine.lay_out(row_of) is layout
+    assert engine.lay_out(row_of.copy()) is not layout
+
+
+def test_a_layout_without_intercept():
+    X = np.ones((10, 16), np.float32)
+    layout = CpuEngine(X, np.zeros(10, np.int32), 2, False).lay_out(np.arange(10, dtype=np.int32))
+    assert layout.X.shape == (10, 16)

@@ -1,0 +1,79 @@
+"""What a stranger's machine meets: imports that compile nothing, rooms that keep their doors."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unfit
+
+ROOT = Path(__file__).resolve().parents[1]
+COUNT = """
+import sys
+from numba.core import event
+with event.install_recorder("numba:compile") as recorder:
+{body}
+print(len([kind for _, kind in recorder.buffer if kind.is_start]))
+"""
+FIT = """
+    import numpy as np, unfit
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 5)); y = X[:, 0] > 0
+    for method in ("fisher", "influence", "deltagrad", "retrain"):
+        unfit.LogisticRegression(method, epochs=2, batch_size=32).fit(X, y).unlearn([1, 2]).audit()
+"""
+
+
+def python(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_import_compiles_nothing_and_pulls_in_no_extra():
+    assert python(COUNT.format(body="    import unfit")) == "0"
+    heavy = "torch dask fastapi sqlalchemy typer rich matplotlib pandas sklearn.linear_model"
+    code = f"import sys, unfit; print([m for m in {heavy.split()!r} if m in sys.modules])"
+    assert python(code) == "[]"
+
+
+def test_a_second_process_compiles_nothing():
+    python(COUNT.format(body=FIT))
+    assert python(COUNT.format(body=FIT)) == "0"
+
+
+def test_rooms():
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports")], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_readme_snippet_runs(capsys):
+    readme = (ROOT / "README.md").read_text()
+    snippet = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((5000, 6))
+    names = {"X": X, "y": X[:, 0] > 0}
+    exec(snippet, names)
+    assert names["clf"].n_remaining_ == 4998
+    assert "verdict" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["demo", "test"])
+def test_the_readme_names_make_targets_that_exist(target):
+    assert f"make {target}" in (ROOT / "README.md").read_text()
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M)
+
+
+def test_every_document_the_readme_links_to_is_there():
+    readme = (ROOT / "README.md").read_text()
+    for link in re.findall(r"\]\(((?!http)[^)]+)\)", readme):
+        assert (ROOT / link).exists(), link
+
+
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", unfit.__version__)
