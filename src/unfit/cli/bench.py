@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+COLUMNS = ("section", "data", "what", "unfit", "against", "takes", "ratio")
+
 
 def bench(
     quick: Annotated[
@@ -33,6 +35,9 @@ def bench(
     output: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path(
         "bench.json"
     ),
+    markdown: Annotated[
+        Path | None, typer.Option(help="Also write the table as Markdown to this file.")
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the figures as JSON, no table.")
     ] = False,
@@ -87,6 +92,8 @@ def bench(
 
     figures = {"machine": machine, "rows": [row.as_dict() for row in rows]}
     output.write_text(json.dumps(figures, indent=1) + "\n")
+    if markdown is not None:
+        markdown.write_text(_markdown(machine, rows))
     if as_json:
         typer.echo(json.dumps(figures))
         return
@@ -97,21 +104,35 @@ def bench(
     typer.echo(f"figures: {output}")
 
 
-def _table(machine: dict[str, object], rows: list) -> Table:
+def _title(machine: dict[str, object]) -> str:
     versions = machine["versions"]
     assert isinstance(versions, dict)
-    table = Table(
-        title=f"{machine['processor']}, {machine['cores']} cores; "
-        + ", ".join(f"{name} {number}" for name, number in versions.items() if number),
-        title_justify="left",
-    )
-    for column in ("section", "data", "what", "unfit", "against", "takes"):
+    named = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
+    return f"{machine['processor']}, {machine['cores']} cores; {named}"
+
+
+def _ratio(value: float) -> str:
+    return f"{value:,.3g}x" if value < 1000 else f"{value:,.0f}x"
+
+
+def _markdown(machine: dict[str, object], rows: list) -> str:
+    lines = [_title(machine), "", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
+    for row in rows:
+        cells = (row.section, row.dataset, row.what.replace("|", "\\|"), row.ours, row.against,
+                 row.theirs, _ratio(row.ratio))  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _table(machine: dict[str, object], rows: list) -> Table:
+    table = Table(title=_title(machine), title_justify="left")
+    for column in COLUMNS[:-1]:
         table.add_column(column, overflow="fold")
-    table.add_column("ratio", justify="right", no_wrap=True)
+    table.add_column(COLUMNS[-1], justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
             row.section, row.dataset, row.what, row.ours, row.against, row.theirs,
-            f"{row.ratio:,.3g}x" if row.ratio < 1000 else f"{row.ratio:,.0f}x",
+            _ratio(row.ratio),
         )  # fmt: skip
     return table
 

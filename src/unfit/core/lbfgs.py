@@ -6,13 +6,16 @@ D = diag(S^T Y) and L the strict lower triangle of S^T Y:
     B v = sig v - [Y, sig S] M^-1 [Y^T v; sig S^T v],    M = [[-D, L^T], [L, sig S^T S]]
 
 (Byrd, Nocedal and Schnabel, 1994). M^-1 changes only when a pair does, so it is kept. Pairs are
-rows here: S, Y are (pairs, d). Compiled, because the DELTAGRAD kernel calls it between steps.
+rows here: S, Y are (MEMORY, d), unused rows zero. Compiled, because the DELTAGRAD kernel calls it
+between steps.
 """
 
 import numpy as np
 from numba import njit
 
 from unfit.core.parallel import KERNEL
+
+MEMORY = 2  # pairs kept, first in first out
 
 
 @njit(nogil=True, cache=True)
@@ -56,34 +59,36 @@ def compact_middle(S: np.ndarray, Y: np.ndarray, pairs: int, inverse: np.ndarray
 @njit(**KERNEL)
 def compact_coefficients(
     S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, inverse: np.ndarray, v: np.ndarray,
-    products: np.ndarray, coefficients: np.ndarray,
+    coefficients: np.ndarray,
 ) -> None:  # fmt: skip
-    """coefficients (2, p): B v = sig v - sum_i coefficients[0, i] y_i + coefficients[1, i] s_i.
+    """coefficients (2, 2): B v = sig v - sum_i coefficients[0, i] y_i + coefficients[1, i] s_i.
 
-    S and Y may be wider than v (padded); products is scratch of 2 p numbers.
+    S and Y are (MEMORY, d or wider); rows beyond `pairs` get the coefficient 0.
     """
-    d = v.size
-    for i in range(pairs):
-        yv = sv = 0.0
-        y, s = Y[i], S[i]
-        for j in range(d):
-            yv += y[j] * v[j]
-            sv += s[j] * v[j]
-        products[i] = yv
-        products[pairs + i] = sig * sv
-    for i in range(pairs):
-        a = b = 0.0
-        for j in range(2 * pairs):
-            a += inverse[i, j] * products[j]
-            b += inverse[pairs + i, j] * products[j]
-        coefficients[0, i] = a
-        coefficients[1, i] = sig * b
+    y0, y1, s0, s1 = Y[0], Y[1], S[0], S[1]
+    y0v = y1v = s0v = s1v = 0.0
+    for j in range(v.size):
+        y0v += y0[j] * v[j]
+        y1v += y1[j] * v[j]
+        s0v += s0[j] * v[j]
+        s1v += s1[j] * v[j]
+    if pairs == 1:
+        coefficients[0, 0] = inverse[0, 0] * y0v + inverse[0, 1] * sig * s0v
+        coefficients[1, 0] = sig * (inverse[1, 0] * y0v + inverse[1, 1] * sig * s0v)
+        coefficients[:, 1] = 0.0
+        return
+    for i in range(2):
+        row, low = inverse[i], inverse[2 + i]
+        coefficients[0, i] = row[0] * y0v + row[1] * y1v + sig * (row[2] * s0v + row[3] * s1v)
+        product = low[0] * y0v + low[1] * y1v + sig * (low[2] * s0v + low[3] * s1v)
+        coefficients[1, i] = sig * product
 
 
 def compact_product(S: np.ndarray, Y: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """B v for pairs as rows of S and Y, oldest first."""
+    """B v for one or two pairs as rows of S and Y, oldest first."""
     pairs = len(S)
-    inverse, coefficients = np.empty((2 * pairs, 2 * pairs)), np.empty((2, pairs))
+    S, Y = (np.concatenate([A, np.zeros((MEMORY - pairs, v.size))]) for A in (S, Y))
+    inverse, coefficients = np.empty((2 * MEMORY, 2 * MEMORY)), np.empty((2, MEMORY))
     sig = compact_middle(S, Y, pairs, inverse)
-    compact_coefficients(S, Y, pairs, sig, inverse, v, np.empty(2 * pairs), coefficients)
+    compact_coefficients(S, Y, pairs, sig, inverse, v, coefficients)
     return np.asarray(sig * v - coefficients[0] @ Y - coefficients[1] @ S)

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from unfit.core.lbfgs import compact_coefficients, compact_middle
+from unfit.core.lbfgs import MEMORY, compact_coefficients, compact_middle
 from unfit.core.objective import positive_codes
 from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, add_gradient
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
 from unfit.core.sgd import FLUSH, Layout, Plan, Progress, add_parts, add_to, descend, epoch_spans
 
-MEMORY = 2  # pairs kept, first in first out
 CURVATURE_FLOOR = 1e-6  # a pair is kept only if y.s > floor s.s
 RESOLUTION = {
     "float32": 1e-6,
@@ -185,28 +184,18 @@ def _keep_pair(
 def _approximate(
     w: np.ndarray, old_w: np.ndarray, old_g: np.ndarray, deleted: np.ndarray, rows: int, left: int,
     S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, middle: np.ndarray, v: np.ndarray,
-    products: np.ndarray, coefficients: np.ndarray, g_keep: np.ndarray,
+    coefficients: np.ndarray, g_keep: np.ndarray,
 ) -> None:  # fmt: skip
     """g_keep <- (rows (g_t + B (w - w_t)) - deleted) / left."""
-    d = old_w.size
-    for j in range(d):
+    for j in range(v.size):
         v[j] = w[j] - old_w[j]
-    compact_coefficients(S, Y, pairs, sig, middle, v, products, coefficients)
-    share = rows / left
-    scale = 1.0 / left
-    if pairs == 2:
-        a0, a1 = coefficients[0, 0], coefficients[0, 1]
-        b0, b1 = coefficients[1, 0], coefficients[1, 1]
-        y0, y1, s0, s1 = Y[0], Y[1], S[0], S[1]
-        for j in range(d):
-            bv = sig * v[j] - a0 * y0[j] - a1 * y1[j] - b0 * s0[j] - b1 * s1[j]
-            g_keep[j] = share * (old_g[j] + bv) - scale * deleted[j]
-    else:
-        a0, b0 = coefficients[0, 0], coefficients[1, 0]
-        y0, s0 = Y[0], S[0]
-        for j in range(d):
-            bv = sig * v[j] - a0 * y0[j] - b0 * s0[j]
-            g_keep[j] = share * (old_g[j] + bv) - scale * deleted[j]
+    compact_coefficients(S, Y, pairs, sig, middle, v, coefficients)
+    a0, a1, b0, b1 = coefficients[0, 0], coefficients[0, 1], coefficients[1, 0], coefficients[1, 1]
+    y0, y1, s0, s1 = Y[0], Y[1], S[0], S[1]
+    share, scale = rows / left, 1.0 / left
+    for j in range(v.size):
+        bv = sig * v[j] - a0 * y0[j] - a1 * y1[j] - b0 * s0[j] - b1 * s1[j]
+        g_keep[j] = share * (old_g[j] + bv) - scale * deleted[j]
 
 
 @njit(nogil=True, cache=True)
@@ -221,7 +210,7 @@ def _replay_kernel(
     eta: float, lam: float, burn_in: int, period: int, resolution: float,
 ) -> None:  # fmt: skip
     # As in SGD: one meeting a step, every thread keeps its own copy of w and of the pairs, and
-    # each computes the same update from the same parts. They take turns at writing the trajectory.
+    # each computes the same update from the same parts. Each writes its columns of the trajectory.
     n, width = X.shape
     k, d = old.shape[2], old.shape[3]
     steps = -(-n // batch)
@@ -231,7 +220,8 @@ def _replay_kernel(
     kept, gone = np.empty(batch + 1, np.int32), np.empty(batch + 1, np.int32)
     deleted, g_keep, no_tilt = np.zeros(width), np.zeros(width), np.zeros(width)
     s, y, v = np.zeros(width), np.zeros(width), np.zeros(d)
-    products, coefficients = np.empty(2 * MEMORY), np.empty((2, MEMORY))
+    coefficients = np.empty((2, MEMORY))
+    mine = slice(d * thread // threads, d * (thread + 1) // threads)
     slots = np.empty(batch, np.int32)
     exact = np.zeros(k, np.bool_)
     arrivals = 0
@@ -266,8 +256,10 @@ def _replay_kernel(
                 for slot in slots[: high - low]:  # without branches: nobody could predict them
                     gone[n_gone] = gone_index[slot]
                     n_gone += fate[slot] == LEAVING
-                    kept[n_kept] = slot
-                    n_kept += fate[slot] == PRESENT
+                if any_exact:
+                    for slot in slots[: high - low]:
+                        kept[n_kept] = slot
+                        n_kept += fate[slot] == PRESENT
             else:
                 first, size = bucket_start[step], bucket_start[step + 1] - bucket_start[step]
                 low = first + size * thread // threads
@@ -304,10 +296,8 @@ def _replay_kernel(
                     g_keep /= left
                 else:
                     _approximate(weights[c], old_w, old_g, deleted, rows, left, S[c], Y[c],
-                                 pairs[c], sig[c], middle[c], v, products, coefficients,
-                                 g_keep)  # fmt: skip
-                if thread == t % threads:
-                    new[t, 0, c] = weights[c, :d]
-                    new[t, 1, c] = g_keep[:d]
+                                 pairs[c], sig[c], middle[c], v, coefficients, g_keep)  # fmt: skip
+                new[t, 0, c, mine] = weights[c, mine]
+                new[t, 1, c, mine] = g_keep[mine]
                 descend(weights[c], g_keep, no_tilt, eta, lam, rounded[c])
             half = 1 - half
