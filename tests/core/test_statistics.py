@@ -6,15 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_objective import problem
 
-from unfit.core.statistics import (
-    Cholesky,
-    Inverse,
-    Spectrum,
-    Statistics,
-    factors_without,
-    few,
-    gradient_of_rows,
-)
+from unfit.core.factors import Cholesky, Inverse, Spectrum
+from unfit.core.statistics import Statistics, cheapest, factors_without, gradient_of_rows
 
 L2 = 1e-2
 
@@ -38,31 +31,39 @@ def test_statistics_of_other_weights_are_refused():
         Statistics.of_rows(rows, W, L2).minus(Statistics.of_rows(rows, W + 1, L2))
 
 
-@pytest.mark.parametrize("roots", [False, True])
+@pytest.mark.parametrize("way", ["woodbury", "spectrum", "iterate"])
 @given(seed=st.integers(0, 500), m=st.integers(1, 12), l2=st.sampled_from([1e-4, 1e-2, 1.0]))
-def test_low_rank_and_direct_agree(roots, seed, m, l2):
+def test_every_way_gives_the_same(way, seed, m, l2):
     rows, W = problem(seed, n=200, p=60)
+    roots = way == "spectrum"
     statistics = Statistics.of_rows(rows, W, l2).with_factors(roots)
     assert isinstance(statistics.factors[0], Spectrum if roots else Inverse)
+    m = 5 * m if way == "iterate" else m
     leaving = rows.take(np.random.default_rng(seed).choice(200, m, replace=False))
-    (direct,) = factors_without(statistics, leaving, low_rank=False)
-    (cheap,) = factors_without(statistics, leaving, low_rank=True)
-    rhs = np.random.default_rng(seed + 1).standard_normal(61)
-    scale = np.linalg.norm(direct.solve(rhs))
-    assert np.linalg.norm(direct.solve(rhs) - cheap.solve(rhs)) <= 1e-8 * scale
-    root = direct.inverse_fourth_root(rhs)
-    assert np.linalg.norm(root - cheap.inverse_fourth_root(rhs)) <= 1e-7 * np.linalg.norm(root)
+    (direct,) = factors_without(statistics, leaving, "factorize")
+    (cheap,) = factors_without(statistics, leaving, "woodbury" if roots else way)
+    rhs, noise = np.random.default_rng(seed + 1).standard_normal((2, 61))
+    solved, root = direct.solve(rhs), direct.inverse_fourth_root(noise)
+    assert np.linalg.norm(solved - cheap.solve(rhs)) <= 1e-8 * np.linalg.norm(solved)
+    close = 1e-8 * np.linalg.norm(root)
+    assert np.linalg.norm(root - cheap.inverse_fourth_root(noise)) <= close
+    both = cheap.noisy_solve(rhs, noise)
+    assert np.linalg.norm(solved + root - both) <= 1e-8 * np.linalg.norm(solved + root)
 
 
-def test_the_cheap_path_is_chosen_for_few_rows_only():
+def test_the_way_is_chosen_by_the_numbers():
     rows, W = problem(n=400, p=59)
     bare = Statistics.of_rows(rows, W, L2)
     ready = bare.with_factors(roots=False)
-    assert few(ready, 14)
-    assert not few(ready, 15)  # a quarter of the columns
-    assert not few(bare, 1)  # nothing to correct
+    assert cheapest(ready, 14) == "woodbury"
+    assert cheapest(ready, 15) == "factorize"  # a quarter of the columns
+    assert cheapest(bare, 1) == "factorize"  # nothing to correct
     small = Statistics.of_rows(rows.take(np.arange(20)), W, L2).with_factors(roots=False)
-    assert not few(small, 3)  # a tenth of the rows
+    assert cheapest(small, 3) == "factorize"  # a tenth of the rows
+    rows, W = problem(n=1100, p=1100)
+    wide = Statistics.of_rows(rows, W, L2).with_factors(roots=False)
+    assert cheapest(wide, 300) == "iterate"
+    assert cheapest(wide, 500) == "factorize"  # most of it would change
 
 
 def test_gradient_of_rows_has_its_share_of_the_regulariser():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.statistics import Cholesky
+from unfit.core.factors import Cholesky
 
 MAX_STEPS = 200
 _REUSE_BELOW = (

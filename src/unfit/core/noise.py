@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 EIGH_UP_TO = 256  # columns; beyond it a few dozen products are cheaper than 10 d^3
-LANCZOS_TOLERANCE = 1e-10
+TOLERANCE = 1e-10
 
 
 def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -31,7 +31,7 @@ def inverse_fourth_root_by_eigh(F: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def inverse_fourth_root_downdated(
-    diagonal: np.ndarray, U: np.ndarray, b: np.ndarray, tolerance: float = LANCZOS_TOLERANCE
+    diagonal: np.ndarray, U: np.ndarray, b: np.ndarray, tolerance: float = TOLERANCE
 ) -> np.ndarray:
     """(diag - U U^T)^(-1/4) b for a positive diagonal and very few columns U.
 
@@ -58,7 +58,7 @@ def inverse_fourth_root_downdated(
 def inverse_fourth_root_by_lanczos(
     product: Callable[[np.ndarray], np.ndarray],
     b: np.ndarray,
-    tolerance: float = LANCZOS_TOLERANCE,
+    tolerance: float = TOLERANCE,
 ) -> np.ndarray:
     """F^(-1/4) b from products v -> F v: f(F) b ~ |b| Q f(T) e_1 on the Krylov space of b.
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unfit.core.factors import Cholesky, Factor
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Progress
-from unfit.core.statistics import Cholesky, Factor
 from unfit.engines.base import Engine
 from unfit.methods.base import State
 from unfit.methods.onestep import OneStep
@@ -24,8 +24,10 @@ class Fisher(OneStep):
     ) -> State:
         weights = self.optimum(data, rng, progress=progress)
         if self.settings.sigma > 0:
-            hessian = self.statistics(data, weights).hessian_sum
-            weights = weights + self._noise([Cholesky.of(h) for h in hessian], weights.shape, rng)
+            hessians = self.statistics(data, weights).hessian_sum
+            b = self.settings.sigma * standard_normal(rng, weights.shape)
+            pairs = zip(hessians, b, strict=True)
+            weights = weights + [Cholesky.of(h).inverse_fourth_root(noise) for h, noise in pairs]
         return State(self.name, weights, data.n_remaining)
 
     def step(
@@ -36,15 +38,12 @@ class Fisher(OneStep):
         factors: Sequence[Factor],
         rng: np.random.Generator,
     ) -> np.ndarray:
-        newton = [factor.solve(g) for factor, g in zip(factors, gradient_remaining, strict=True)]
-        return np.asarray(weights - np.array(newton) + self._noise(factors, weights.shape, rng))
-
-    def _noise(
-        self, factors: Sequence[Factor], shape: tuple[int, ...], rng: np.random.Generator
-    ) -> np.ndarray:
-        """sigma F^(-1/4) b, covariance sigma^2 F^(-1/2); nothing is drawn for sigma = 0."""
         if self.settings.sigma == 0:
-            return np.zeros(shape)
-        b = standard_normal(rng, shape)
-        shaped = [f.inverse_fourth_root(row) for f, row in zip(factors, b, strict=True)]
-        return self.settings.sigma * np.array(shaped)
+            solved = [f.solve(-g) for f, g in zip(factors, gradient_remaining, strict=True)]
+        else:
+            b = self.settings.sigma * standard_normal(rng, weights.shape)
+            solved = [
+                f.noisy_solve(-g, noise)
+                for f, g, noise in zip(factors, gradient_remaining, b, strict=True)
+            ]
+        return np.asarray(weights + np.array(solved))

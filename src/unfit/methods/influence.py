@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Progress
-from unfit.core.statistics import Factor
 from unfit.engines.base import Engine
 from unfit.methods.base import State
 from unfit.methods.onestep import OneStep

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from unfit.core.statistics import Cholesky, Factor, factors_without, gradient_of_rows
+from unfit.core.factors import Cholesky, Factor
+from unfit.core.statistics import factors_without, gradient_of_rows
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split
 

@@ -1,0 +1,231 @@
+"""A Hessian, ready to be solved with: by Cholesky, by its kept inverse, or by its eigenvectors.
+
+`Inverse` and `Spectrum` are made ahead of time, and then answer for the rows that remain when some
+leave: H - U^T U - shift I, where the rows of U are sqrt(p (1 - p)) x and the shift is the
+regulariser that leaves with them. Knows core.noise.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from unfit.core.noise import (
+    inverse_fourth_root_by_lanczos,
+    inverse_fourth_root_downdated,
+    inverse_fourth_root_times,
+)
+
+VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
+_PRECISION = 1e-11  # relative, of what is iterated
+_MAX_STEPS = 200
+
+
+class Factor(ABC):
+    """One problem's Hessian H."""
+
+    @abstractmethod
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs."""
+
+    @abstractmethod
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        """H^(-1/4) b."""
+
+    def noisy_solve(self, rhs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        """H^-1 rhs + H^(-1/4) noise."""
+        return np.asarray(self.solve(rhs) + self.inverse_fourth_root(noise))
+
+
+class Kept(ABC):
+    """A Hessian made ready ahead of time."""
+
+    @abstractmethod
+    def without(self, U: np.ndarray, shift: float, contraction: float) -> Factor:
+        """H - U^T U - shift I, U (m, d) with few rows; shift H^-1 shrinks by the contraction."""
+
+
+@dataclass(frozen=True)
+class Cholesky(Factor):
+    """H = L L^T; H itself is kept for those who want its roots."""
+
+    lower: np.ndarray
+    hessian: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> "Cholesky":
+        # NumPy's LAPACK, as the sums: SciPy's brings threads of its own that fight with NumPy's.
+        try:
+            return cls(np.linalg.cholesky(hessian), hessian)
+        except np.linalg.LinAlgError as failure:
+            raise np.linalg.LinAlgError(
+                "the Hessian is not positive definite; raise l2"
+            ) from failure
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(lapack.dpotrs(self.lower.T, rhs, lower=0)[0])
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        return inverse_fourth_root_times(self.hessian, b)
+
+
+@dataclass(frozen=True)
+class Inverse(Kept):
+    """H^-1 itself; a float32 copy serves where only a correction is wanted."""
+
+    hessian: np.ndarray
+    inverse: np.ndarray
+    rough: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> "Inverse":
+        inverse, info = lapack.dpotri(Cholesky.of(hessian).lower.T, lower=0, overwrite_c=1)
+        if info != 0:
+            raise np.linalg.LinAlgError("the Hessian is singular; raise l2")
+        inverse = np.triu(inverse) + np.triu(inverse, 1).T
+        return cls(hessian, inverse, inverse.astype(np.float32))
+
+    def without(self, U: np.ndarray, shift: float, contraction: float) -> "DowndatedInverse":
+        rough = U.dtype == np.float32 or contraction <= 1e-4
+        return DowndatedInverse(self, U.T.astype(np.float64), shift, contraction, rough)
+
+    def corrected(self, U: np.ndarray, shift: float) -> "Corrected":
+        """The same for many rows U, which are not few enough for Woodbury."""
+        return Corrected(self, U, shift)
+
+    def roughly(self, v: np.ndarray) -> np.ndarray:
+        """H^-1 v to float32's precision, at half the traffic."""
+        return np.asarray((self.rough @ v.astype(np.float32)).astype(np.float64))
+
+
+@dataclass(frozen=True)
+class DowndatedInverse(Factor):
+    """H - U U^T - shift I from H^-1, by Woodbury, for a few columns U.
+
+    P = H - U U^T has P^-1 = H^-1 + Z K^-1 Z^T with Z = H^-1 U and K = I - U^T Z. The shift has full
+    rank; x = P^-1 rhs + shift P^-1 P^-1 rhs + ..., where each term is smaller than the one before
+    by m / n at least, since P >= lam n I and shift = lam m. So the later terms may be rough where
+    the rows are float32's or the factor is small.
+    """
+
+    base: Inverse
+    U: np.ndarray
+    shift: float
+    contraction: float
+    rough: bool
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        both = self.base.inverse @ np.column_stack([self.U, rhs])
+        Z = both[:, :-1]
+        K_inverse = _inverse_of_gap(self.U, Z)
+        term = both[:, -1] + Z @ (K_inverse @ (Z.T @ rhs))
+        x = np.asarray(term)
+        for _ in range(_MAX_STEPS):
+            straight = self.base.roughly(term) if self.rough else self.base.inverse @ term
+            term = self.shift * (straight + Z @ (K_inverse @ (Z.T @ term)))
+            x = x + term
+            if self.contraction * np.linalg.norm(term) <= _PRECISION * np.linalg.norm(x):
+                break
+        return x
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        def product(v: np.ndarray) -> np.ndarray:
+            return np.asarray(self.base.hessian @ v - self.U @ (self.U.T @ v) - self.shift * v)
+
+        return inverse_fourth_root_by_lanczos(product, b)
+
+
+@dataclass(frozen=True)
+class Corrected(Factor):
+    """H - U^T U - shift I for many rows U of a wide problem, by conjugate gradients and H^-1.
+
+    Costs some dozens of products with H, H^-1 and U instead of m d^2 + d^3 / 3. With float32 rows
+    the products with U are float32's, as a sum over them would be.
+    """
+
+    base: Inverse
+    U: np.ndarray
+    shift: float
+
+    def _product(self, v: np.ndarray) -> np.ndarray:
+        through = self.U.T @ (self.U @ v.astype(self.U.dtype))
+        return np.asarray(self.base.hessian @ v - through - self.shift * v)
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        precision = _PRECISION if self.U.dtype == np.float64 else 1e-7
+        x = np.zeros_like(rhs)
+        residual = rhs
+        z = self.base.roughly(residual)
+        direction, rz = z, float(residual @ z)
+        for _ in range(_MAX_STEPS):
+            image = self._product(direction)
+            step = rz / float(direction @ image)
+            x = x + step * direction
+            residual = residual - step * image
+            if np.linalg.norm(residual) <= precision * np.linalg.norm(rhs):
+                break
+            z = self.base.roughly(residual)
+            rz, before = float(residual @ z), rz
+            direction = z + (rz / before) * direction
+        return x
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        return inverse_fourth_root_by_lanczos(self._product, b)
+
+
+@dataclass(frozen=True)
+class Spectrum(Kept):
+    """H = Q diag(values) Q^T: dearer to make than an inverse, but roots come for free."""
+
+    values: np.ndarray
+    vectors: np.ndarray
+
+    @classmethod
+    def of(cls, hessian: np.ndarray) -> "Spectrum":
+        return cls(*scipy.linalg.eigh(hessian, check_finite=False))
+
+    def without(self, U: np.ndarray, shift: float, contraction: float) -> "DowndatedSpectrum":
+        return DowndatedSpectrum(self.vectors, self.values - shift, U.T.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class DowndatedSpectrum(Factor):
+    """Q diag Q^T - U U^T in the eigenbasis Q, where it is a diagonal less a few columns."""
+
+    vectors: np.ndarray
+    diagonal: np.ndarray
+    U: np.ndarray
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        U, rotated = self._rotated(rhs)
+        return np.asarray(self.vectors @ self._solve(U, rotated))
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        U, rotated = self._rotated(b)
+        return np.asarray(self.vectors @ self._root(U, rotated))
+
+    def noisy_solve(self, rhs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        U, rhs, noise = self._rotated(rhs, noise)
+        return np.asarray(self.vectors @ (self._solve(U, rhs) + self._root(U, noise)))
+
+    def _rotated(self, *columns: np.ndarray) -> list[np.ndarray]:
+        """U and the columns in the eigenbasis, in one pass over Q."""
+        rotated = self.vectors.T @ np.column_stack([self.U, *columns])
+        m = self.U.shape[1]
+        return [rotated[:, :m], *rotated[:, m:].T]
+
+    def _solve(self, U: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        Z = U / self.diagonal[:, None]
+        return np.asarray(rhs / self.diagonal + Z @ (_inverse_of_gap(U, Z) @ (Z.T @ rhs)))
+
+    def _root(self, U: np.ndarray, b: np.ndarray) -> np.ndarray:
+        if U.shape[1] <= VERY_FEW_ROWS:
+            return inverse_fourth_root_downdated(self.diagonal, U, b)
+        return inverse_fourth_root_by_lanczos(lambda v: self.diagonal * v - U @ (U.T @ v), b)
+
+
+def _inverse_of_gap(U: np.ndarray, Z: np.ndarray) -> np.ndarray:
+    """(I - U^T Z)^-1, as large as the few columns are many."""
+    return np.linalg.inv(np.eye(U.shape[1]) - U.T @ Z)
