@@ -62,7 +62,8 @@ def test_the_way_is_chosen_by_the_numbers():
     assert cheapest(small, 3) == "factorize"  # a tenth of the rows
     rows, W = problem(n=1100, p=1100)
     wide = Statistics.of_rows(rows, W, L2).with_factors(roots=False)
-    assert cheapest(wide, 300) == "iterate"
+    assert cheapest(wide, 31) == "woodbury"
+    assert cheapest(wide, 32) == "iterate"
     assert cheapest(wide, 500) == "factorize"  # most of it would change
 
 

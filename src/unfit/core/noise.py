@@ -47,11 +47,12 @@ def inverse_fourth_root_downdated(
     t = np.exp(np.linspace(low, high, nodes))
     step = (high - low) / (nodes - 1)
     D = 1.0 / (diagonal + t[:, None])
-    DU = D[:, :, None] * U
-    gap = np.eye(U.shape[1]) - U.T @ DU
-    inner = np.linalg.solve(gap, ((D * b) @ U)[:, :, None])
+    d, m = U.shape
+    squares = (U[:, :, None] * U[:, None, :]).reshape(d, m * m)
+    gap = np.eye(m) - (D @ squares).reshape(nodes, m, m)
+    inner = np.linalg.solve(gap, (D @ (U * b[:, None]))[:, :, None])[:, :, 0]
     weights = np.sin(np.pi / 4) / np.pi * step * t**0.75
-    change = np.einsum("j,jdm,jm->d", weights, DU, inner[:, :, 0], optimize=True)
+    change = (U * (D.T @ (weights[:, None] * inner))).sum(axis=1)
     return np.asarray(diagonal**-0.25 * b + change)
 
 

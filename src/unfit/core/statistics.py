@@ -16,8 +16,9 @@ from unfit.core.objective import Rows, hessian_sum, margins, root_weighted, valu
 
 FEW_ROWS_PER_COLUMN = 0.25  # Woodbury pays for m below this share of d,
 FEW_ROWS_OF_ALL = 0.1  # and converges fast for m below this share of n
-WIDE = 1024  # columns from which conjugate gradients beat a new factorisation,
-MANY_ROWS_OF_ALL = 0.4  # if no more than this share of the rows leave
+WIDE = 1024  # columns from which conjugate gradients beat both Woodbury and a new factor,
+FEW_ROWS = 32  # if this many rows leave,
+MANY_ROWS_OF_ALL = 0.4  # and no more than this share of all
 SPECTRUM_UP_TO = 1024  # columns for which 10 d^3 of eigh ahead of time is acceptable
 
 Way = Literal["woodbury", "iterate", "factorize"]
@@ -81,10 +82,11 @@ def cheapest(statistics: Statistics, m: int) -> Way:
     d = statistics.weights.shape[1]
     if statistics.factors is None:
         return "factorize"
-    if m < FEW_ROWS_PER_COLUMN * d and m <= FEW_ROWS_OF_ALL * statistics.n:
+    iterable = d >= WIDE and all(isinstance(factor, Inverse) for factor in statistics.factors)
+    few = FEW_ROWS if iterable else FEW_ROWS_PER_COLUMN * d
+    if m < few and m <= FEW_ROWS_OF_ALL * statistics.n:
         return "woodbury"
-    inverses = all(isinstance(factor, Inverse) for factor in statistics.factors)
-    if inverses and d >= WIDE and m <= MANY_ROWS_OF_ALL * statistics.n:
+    if iterable and m <= MANY_ROWS_OF_ALL * statistics.n:
         return "iterate"
     return "factorize"
 
