@@ -64,6 +64,7 @@ def lbfgs_product(S, Y, v):
 
 def deltagrad(stored, X, t, batches, present, leaving, eta, l2, burn_in, period, floor):
     """New w and trajectory of a replay without `leaving`; present: rows in the data before."""
+    radius = np.linalg.norm(X, axis=1).max()
     w = stored[0][0].copy()
     pairs, out = [], []
     for step, ((w_t, g_t), rows) in enumerate(zip(stored, batches, strict=True)):
@@ -84,6 +85,8 @@ def deltagrad(stored, X, t, batches, present, leaving, eta, l2, burn_in, period,
             g_all = g_t + lbfgs_product(S, Y, w - w_t)
             lost = gradient(w, X[gone], t[gone], 0.0) if gone else 0.0
             g_keep = (len(now) * g_all - lost) / len(keep)
+            if np.linalg.norm(g_keep) > radius:
+                g_keep, pairs = mean_data_gradient(w, X[keep], t[keep]), []
         out.append((w.copy(), g_keep))
         w = w - eta * (g_keep + l2 * w)
     return w, out

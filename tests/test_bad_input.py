@@ -141,6 +141,26 @@ def test_audit_arguments(rows):
         clf.audit(threshold=-1)
     with pytest.raises(ValueError, match="60 rows but y has 3"):
         clf.audit(X, y[:3])
+    with pytest.raises(ValueError, match="draws must be >= 1, got 0"):
+        clf.audit(draws=0)
+
+
+def test_a_failed_fit_leaves_the_old_model(rows):
+    X, y = rows
+    clf = model().fit(X, y)
+    with pytest.raises(ValueError, match="one class only"):
+        clf.fit(X[:, :2], np.full(60, "yes"))
+    assert clf.n_features_in_ == 4
+    assert clf.unlearn([5]).coef_.shape == (3, 4)
+    assert clf.predict(X).shape == (60,)
+
+
+def test_parameters_set_after_fit_wait_for_the_next_fit(rows):
+    X, y = rows
+    clf, other = model().fit(X, y), model().fit(X, y)
+    other.set_params(deletion_batch_size=-1, l2=5.0, method="deltagrad", fit_intercept=False)
+    np.testing.assert_array_equal(clf.unlearn([4]).coef_, other.unlearn([4]).coef_)
+    np.testing.assert_array_equal(clf.intercept_, other.intercept_)
 
 
 def test_a_disk_too_small_for_the_trajectory(rows, monkeypatch):
@@ -155,7 +175,7 @@ def test_a_disk_too_small_for_the_trajectory(rows, monkeypatch):
 def test_a_failed_unlearn_leaves_the_old_model(rows, monkeypatch):
     clf = model("deltagrad").fit(*rows)
     before = clf.coef_.copy()
-    clf._state = clf._state.__class__(**{**clf._state.__dict__, "spare": None})
+    clf._state.spare.take()
     usage = namedtuple("usage", "total used free")
     with monkeypatch.context() as m:
         m.setattr(shutil, "disk_usage", lambda _: usage(1, 1, 10))

@@ -64,6 +64,7 @@ def test_bench_on_built_in_data(tmp_path):
     [
         (["--dataset", "imagenet"], "unknown data set 'imagenet'; there are"),
         (["--section", "luck", "--quick"], "unknown section 'luck'; there are"),
+        (["--quick", "--markdown", "/nowhere/x.md"], "no folder /nowhere to put x.md in"),
         (["--dataset", "mnist-b"], "set UNFIT_DATA to the folder that holds mnist.npz"),
     ],
 )

@@ -170,6 +170,13 @@ def test_audit(cancer, method, sigma):
     assert audit == again
 
 
+def test_deltagrad_keeps_its_head_on_rows_of_any_scale():
+    X, y = load_breast_cancer(return_X_y=True)
+    clf = unfit.LogisticRegression("deltagrad", dtype="float64", random_state=0).fit(X, y)
+    before = clf.score(X, y)
+    assert clf.unlearn([0]).score(X, y) > before - 0.1
+
+
 def test_audit_verdict_against_the_threshold(cancer):
     X, y = cancer
     clf = model("influence", l2=1e-4).fit(X, y)

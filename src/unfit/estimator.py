@@ -73,6 +73,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     }
 
     _state: State
+    _fitted: Method  # as `fit` found it: parameters set later wait for the next fit
 
     def __init__(
         self,
@@ -115,7 +116,18 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
         progress: called as progress(epochs_done, epochs) while SGD runs.
         """
-        method = self._method()
+        before = self.__dict__.copy()
+        try:
+            self._fit(X, y, progress)
+        except BaseException:
+            self.__dict__ = before  # scikit-learn notes the width of X before all else
+            raise
+        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, progress: Progress | None) -> None:
+        names = Settings.__dataclass_fields__
+        settings = Settings(**{name: getattr(self, name) for name in names})
+        method = METHODS[self.method](settings)
         matrix, labels = validate_data(
             self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
         )
@@ -130,21 +142,21 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         state = method.prepare(method.train(data, rng, progress), data)
         self.classes_: np.ndarray = classes
         self._class_counts = np.bincount(codes)
-        self._data, self._rng = data, rng
+        self._data, self._rng, self._fitted = data, rng, method
         self._employ(state)
-        return self
 
     def unlearn(self, rows: ArrayLike) -> Self:
         """Forget rows, given by their positions in the X of fit.
 
         Unknown, repeated or already forgotten rows, and requests that would empty a class, are
-        refused with a ValueError that names them; then nothing has changed. None is a no-op.
+        refused with a ValueError that names them; then nothing has changed. An empty request is a
+        no-op. Parameters set after `fit` take effect at the next `fit`.
         """
         check_is_fitted(self)
         deleted = self._request(rows)
         if len(deleted) == 0:
             return self
-        state = self._method().unlearn(self._state, self._data, deleted, self._rng)
+        state = self._fitted.unlearn(self._state, self._data, deleted, self._rng)
         leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving
@@ -154,7 +166,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def prepare(self) -> Self:
         """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
         check_is_fitted(self)
-        self._state = self._method().prepare(self._state, self._data)
+        self._state = self._fitted.prepare(self._state, self._data)
         return self
 
     def audit(
@@ -175,8 +187,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         check_is_fitted(self)
         if (X is None) != (y is None):
             raise ValueError("audit needs both X and y, or neither")
-        if threshold < 0:
+        if not threshold >= 0:
             raise ValueError(f"threshold must be >= 0, got {threshold}")
+        if draws is not None and draws < 1:
+            raise ValueError(f"draws must be >= 1, got {draws}")
         if X is None:
             X_test, codes = None, None
         else:
@@ -187,11 +201,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
             codes = np.where(self.classes_[codes] == labels, codes, -1)
         if draws is None:
-            draws = 5 if self.sigma > 0 else 1
+            draws = 5 if self._fitted.settings.sigma > 0 else 1
         rng = np.random.default_rng(random_state)
-        return compare(
-            self._method(), self._state, self._data, X_test, codes, threshold, draws, rng
-        )
+        return compare(self._fitted, self._state, self._data, X_test, codes, threshold, draws, rng)
 
     @property
     def remaining_(self) -> np.ndarray:
@@ -235,15 +247,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def _dtype(self) -> type[np.floating]:
         return np.float64 if self.dtype == "float64" else np.float32
 
-    def _method(self) -> Method:
-        names = Settings.__dataclass_fields__
-        return METHODS[self.method](Settings(**{name: getattr(self, name) for name in names}))
-
     def _employ(self, state: State) -> None:
         self._state = state
-        p = self.n_features_in_
+        p = self._data.rows.X.shape[1]
         self.coef_ = state.weights[:, :p].copy()
-        if self.fit_intercept:
+        if self._data.rows.intercept:
             self.intercept_ = state.weights[:, p].copy()
         else:
             self.intercept_ = np.zeros(len(state.weights))
@@ -273,7 +281,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if (leaving >= self._class_counts).any():
             if len(deleted) == self._data.n_remaining:
                 raise ValueError(
-                    f"the request names all {n} remaining rows; drop the model instead"
+                    f"the request names all {len(deleted)} remaining rows; drop the model instead"
                 )
             emptied = self.classes_[leaving >= self._class_counts]
             raise ValueError(

@@ -210,10 +210,10 @@ def check_state_is_not_changed(method: MethodClass, case: Case) -> None:
     m, data = method(FAST), case.data()
     state = trained(m, data)
     before = {name: value.copy() for name, value in state.to_arrays().items()}
-    first = m.unlearn(replace(state, spare=None), data, case.deleted, rng()).weights
+    first = m.unlearn(state, data, case.deleted, rng()).weights
     for name, value in state.to_arrays().items():
         assert np.array_equal(value, before[name]), f"unlearn changed the old state's {name}"
-    again = m.unlearn(replace(state, spare=None), data, case.deleted, rng()).weights
+    again = m.unlearn(state, data, case.deleted, rng()).weights
     assert np.array_equal(first, again), "the same state and seed gave another model"
 
 
@@ -236,8 +236,8 @@ def check_noise_is_fresh(method: MethodClass, case: Case) -> None:
     assert distance(first.weights, second.weights) > 1e-3, "two trainings shared their noise"
     if noisy.settings.sigma and method.name != "influence":  # whose noise is in the objective
         state = trained(noisy, data)
-        a = noisy.unlearn(replace(state, spare=None), data, case.deleted, rng(3)).weights
-        b = noisy.unlearn(replace(state, spare=None), data, case.deleted, rng(4)).weights
+        a = noisy.unlearn(state, data, case.deleted, rng(3)).weights
+        b = noisy.unlearn(state, data, case.deleted, rng(4)).weights
         assert distance(a, b) > 1e-4, "two unlearnings shared their noise"
 
 

@@ -7,6 +7,7 @@ from test_sgd import batches_of, laid_out
 import reference
 from unfit.core.replay import CURVATURE_FLOOR, GONE, LEAVING, PRESENT, Cadence, replay
 from unfit.core.sgd import Plan, train_sgd
+from unfit.engines.cpu import CpuEngine
 
 ETA, L2 = 0.2, 1e-2  # small steps: with tiny batches and large ones DELTAGRAD itself wanders off
 
@@ -54,7 +55,7 @@ def test_equals_the_plain_version_twice(burn_in, period, n_classes, threads, den
         new = np.full_like(old, np.nan)
         W, counts = replay(
             layout, plan, Cadence(burn_in, period), fate_of(layout, gone, leaving), counts,
-            old, new, threads=threads,
+            old, new, threads=threads, radius=np.linalg.norm(X, axis=1).max(),
         )  # fmt: skip
         for c in range(data.k):
             t = reference.targets(data.rows.codes, c, data.k)
@@ -71,6 +72,28 @@ def test_equals_the_plain_version_twice(burn_in, period, n_classes, threads, den
         assert np.array_equal(counts, [sum(present[r] for r in b) for b in batches])
         old = new
     assert counts.min() == 0  # a batch was emptied on the way
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_approximation_that_lost_its_way_is_computed_instead(threads):
+    # Rows of length 50 at learning rate 1: two pairs say little of such a Hessian.
+    rng = np.random.default_rng(0)
+    data = CpuEngine(
+        20 * rng.standard_normal((103, 7)), np.arange(103, dtype=np.int32) % 2, 2, True
+    )
+    layout = data.lay_out(rng.permutation(103).astype(np.int32))
+    plan = Plan(21, 40, 12, 1.0, 1e-3)
+    stored = np.zeros((plan.steps(103), 2, 1, data.d))
+    W = train_sgd(layout, plan, np.zeros((1, data.d)), trajectory=stored)
+    counts = np.array([len(b) for b in batches_of(layout, plan)])
+    fate, new = fate_of(layout, set(), {5, 50, 99}), np.empty_like(stored)
+    wild, _ = replay(layout, plan, Cadence(2, 50), fate, counts, stored, new, threads=threads)
+    kept, _ = replay(
+        layout, plan, Cadence(2, 50), fate, counts, stored, new, threads=threads,
+        radius=layout.radius(),
+    )  # fmt: skip
+    assert not np.linalg.norm(wild) < 10 * np.linalg.norm(W)
+    assert np.linalg.norm(kept) < 10 * np.linalg.norm(W)
 
 
 def test_all_exact_is_sgd_without_the_rows():

@@ -1,6 +1,7 @@
 """The order of an epoch is a permutation, its inverse is its inverse, and it mixes."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,8 +60,32 @@ def test_neighbours_do_not_stay_neighbours():
     assert np.mean(together) < 5 * 2 / n
 
 
+@pytest.mark.parametrize("n", [8, 12, 32, 64, 100, 256, 1000])
+def test_every_pair_of_rows_shares_a_batch_as_often_as_chance_has_it(n):
+    batch, epochs = n // 4, 600
+    together = np.zeros((n, n))
+    partitions = set()
+    for epoch in range(epochs):
+        label = np.empty(n, int)
+        label[epoch_order(n, n, 1, epoch)] = np.minimum(np.arange(n) // batch, 3)
+        together += label[:, None] == label
+        partitions.add(label.tobytes())
+    assert len(partitions) > (300 if n == 8 else 590)
+    share = together[np.triu_indices(n, 1)] / epochs
+    sizes = np.bincount(label)
+    expected = (sizes * (sizes - 1)).sum() / (n * (n - 1))
+    deviation = np.sqrt(expected * (1 - expected) / epochs)
+    assert np.abs(share - expected).max() < 6.5 * deviation
+    assert share.std() < 1.3 * deviation
+
+
+def test_the_order_of_windows_is_random_too():
+    orders = {tuple(epoch_order(16 * 4, 4, 2, e)[::4] // 4) for e in range(500)}
+    assert len(orders) > 495
+
+
 def test_windows_are_powers_of_two():
     assert window_rows(1_000_000, 256) == 4096
     assert window_rows(11_982, 3136) == 8192
-    assert window_rows(100, 64) == 64
+    assert window_rows(1000, 64) == 1000  # fits a window: one permutation of all
     assert window_rows(1, 64) == 1

@@ -1,27 +1,32 @@
 """The trajectory's file: sized, checked, removed with its owner, and picklable by value."""
 
-import gc
 import pickle
 import shutil
 from collections import namedtuple
 
-import numpy as np
 import pytest
 
-from unfit.core.trajectory import TrajectoryFile, readable
+from unfit.core.trajectory import Reserve, TrajectoryFile, readable
 
 
 def test_the_file_lives_and_dies_with_the_object(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     file = TrajectoryFile((10, 2, 1, 3)).touch()
-    assert file.path.stat().st_size == file.nbytes == 480
+    assert file.nbytes == file.array.nbytes == 480
     file.array[...] = 7.0
     copy = pickle.loads(pickle.dumps(file))
-    assert copy.path != file.path
-    assert np.array_equal(copy.array, file.array)
-    del file, copy
-    gc.collect()
-    assert list(tmp_path.iterdir()) == []
+    copy.array[0] = 8.0
+    assert (file.array == 7).all()
+    assert (copy.array[1:] == 7).all()
+    assert list(tmp_path.iterdir()) == []  # even a killed process leaves nothing
+
+
+def test_a_reserve_is_taken_once():
+    file = TrajectoryFile((3,))
+    reserve = Reserve(file)
+    assert pickle.loads(pickle.dumps(reserve)) is None
+    assert reserve.take() is file
+    assert reserve.take() is None
 
 
 def test_a_disk_too_small_is_an_error_before_any_work(tmp_path, monkeypatch):

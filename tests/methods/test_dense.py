@@ -74,3 +74,14 @@ def test_influence_with_sums_is_right_where_means_are_not():
     after = method.unlearn(state, data, deleted, rng).weights
     goal = method.optimum(data, rng, mask=data.without(deleted))
     assert np.linalg.norm(after - goal) < 0.05 * np.linalg.norm(state.weights - goal)
+
+
+def test_retrain_never_ignores_a_row():
+    # One row of 300,000 weighs less than the tolerance; the model must move all the same.
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300_000, 3)).astype(np.float32)
+    data = CpuEngine(X, (X[:, 0] > 0).astype(np.int32), 2, True)
+    method = METHODS["retrain"](Settings(tol=1e-6))
+    state = method.train(data, rng)
+    after = method.unlearn(state, data, np.array([5]), rng)
+    assert not np.array_equal(after.weights, state.weights)

@@ -47,6 +47,10 @@ def bench(
     Ratios above 1 mean that unfit is faster; against a limit, they are the share reached.
     The full run reads MNIST-b, CIFAR2 and COVTYPE from the folder named by UNFIT_DATA.
     """
+    for path in (output, markdown):
+        if path is not None and not path.resolve().parent.is_dir():
+            typer.echo(f"no folder {path.parent} to put {path.name} in", err=True)
+            raise typer.Exit(2)
     root = _package()
     known = _modules(root, "datasets")
     wanted = dataset or [name for name, module in known.items() if quick == module.QUICK]

@@ -28,8 +28,8 @@ class Result:
     volume: float
     rows: int
     seconds: float
+    prepare_seconds: float
     sgd_seconds: float
-    exact_seconds: float
     accuracy: float
     retrained_accuracy: float
     acc_err: float
@@ -48,6 +48,9 @@ def demo(
     The rows to forget are chosen to hurt: all of one class, the largest first. Takes a few seconds
     once the kernels are compiled (the first run compiles them).
     """
+    if not output.resolve().parent.is_dir():
+        typer.echo(f"no folder {output.parent} to put {output.name} in", err=True)
+        raise typer.Exit(2)
     X, y, X_test, y_test = _digits()
     console = Console(stderr=True)
     results = []
@@ -60,11 +63,10 @@ def demo(
         for volume in VOLUMES:
             rows = _worst_rows(X, y, volume)
             keep = np.delete(np.arange(len(y)), rows)
-            sgd = _retraining("fisher", "sgd", X[keep], y[keep])
-            exact = _retraining("retrain", "newton", X[keep], y[keep])
+            sgd = _retraining(X[keep], y[keep])
             for method in METHODS:
                 progress.update(task, description=f"forgetting {volume:.0%} with {method}")
-                results.append(_forget(method, X, y, X_test, y_test, rows, volume, sgd, exact))
+                results.append(_forget(method, X, y, X_test, y_test, rows, volume, sgd))
                 progress.advance(task)
     drawn = _draw(results, output)
     if as_json:
@@ -72,8 +74,9 @@ def demo(
         return
     Console().print(_table(results, len(y)))
     typer.echo(
-        "speed-up: over retraining by SGD and by Newton. AccErr, AccDis: how far the accuracy is\n"
-        "from that of a retrained model, on test rows and on the forgotten rows (0 % is perfect).\n"
+        "prepare: work ahead of the next request. faster: than retraining by SGD; the row\n"
+        "'retrain' is the fastest exact way. AccErr, AccDis: how far the accuracy is from a\n"
+        "retrained model's, on test rows and on the forgotten rows (0 % is perfect).\n"
         "Over 1 % of AccDis the audit says retrain."
     )
     if drawn:
@@ -114,19 +117,19 @@ def _warm_up(X: np.ndarray, y: np.ndarray) -> None:
         _model(method, epochs=1).fit(X, y).unlearn([0, 1])
 
 
-def _retraining(method: str, solver: str, X: np.ndarray, y: np.ndarray) -> float:
-    """Seconds of a fit from scratch, best of several."""
+def _retraining(X: np.ndarray, y: np.ndarray) -> float:
+    """Seconds of SGD from scratch, as in the paper; best of several."""
     best = float("inf")
     for _ in range(REPEATS):
         start = time.perf_counter()
-        _model(method, solver=solver).fit(X, y)
+        _model("retrain", solver="sgd").fit(X, y)
         best = min(best, time.perf_counter() - start)
     return best
 
 
 def _forget(
     method: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray,
-    rows: np.ndarray, volume: float, sgd: float, exact: float,
+    rows: np.ndarray, volume: float, sgd: float,
 ) -> Result:  # fmt: skip
     taken = float("inf")
     for _ in range(REPEATS):
@@ -134,9 +137,12 @@ def _forget(
         start = time.perf_counter()
         clf.unlearn(rows)
         taken = min(taken, time.perf_counter() - start)
+    start = time.perf_counter()
+    clf.prepare()
+    prepare = time.perf_counter() - start
     audit = clf.audit(X_test, y_test, random_state=1)
     return Result(
-        method, volume, len(rows), taken, sgd, exact, audit.accuracy_updated,
+        method, volume, len(rows), taken, prepare, sgd, audit.accuracy_updated,
         audit.accuracy_retrained, audit.acc_err, audit.acc_dis or 0.0, audit.passed,
     )  # fmt: skip
 
@@ -145,7 +151,7 @@ def _table(results: list[Result], n: int) -> Table:
     title = f"Forgetting some of {n:,} handwritten digits"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=True)
-    for column in ("rows", "time", "speed-up", "accuracy", "AccErr", "AccDis"):
+    for column in ("rows", "time", "prepare", "faster", "accuracy", "AccErr", "AccDis"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("audit", no_wrap=True)
     for i, r in enumerate(results):
@@ -153,11 +159,12 @@ def _table(results: list[Result], n: int) -> Table:
             r.method,
             f"{r.rows}",
             f"{1e3 * r.seconds:.2f} ms",
-            f"{r.sgd_seconds / r.seconds:,.0f}x {r.exact_seconds / r.seconds:,.1f}x",
+            f"{1e3 * r.prepare_seconds:.1f} ms",
+            f"{r.sgd_seconds / r.seconds:,.0f}x",
             f"{r.accuracy:.3f}",
             f"{r.acc_err:.2f} %",
             f"{r.acc_dis:.2f} %",
-            "forgotten" if r.passed else "retrain",
+            "passed" if r.passed else "retrain",
             end_section=(i + 1) % len(METHODS) == 0,
         )
     return table

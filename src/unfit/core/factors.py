@@ -21,6 +21,7 @@ from unfit.core.noise import (
 VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
 _MAX_STEPS = 200
+_SMALL = 512  # columns up to which twice the operations are better than SciPy's threads
 
 
 class Factor(ABC):
@@ -81,9 +82,11 @@ class Inverse(Kept):
 
     @classmethod
     def of(cls, hessian: np.ndarray) -> "Inverse":
-        inverse, info = lapack.dpotri(Cholesky.of(hessian).lower.T, lower=0, overwrite_c=1)
-        if info != 0:
-            raise np.linalg.LinAlgError("the Hessian is singular; raise l2")
+        factor = Cholesky.of(hessian)
+        if len(hessian) <= _SMALL:
+            inverse = np.linalg.inv(hessian)
+        else:
+            inverse = lapack.dpotri(factor.lower.T, lower=0, overwrite_c=1)[0]
         inverse = np.triu(inverse) + np.triu(inverse, 1).T
         return cls(hessian, inverse, inverse.astype(np.float32))
 

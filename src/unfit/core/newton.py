@@ -34,9 +34,10 @@ class Minimum:
 
 
 def minimize(
-    value_gradient: ValueGradient, hessian: Hessian, start: np.ndarray, tolerance: float
-) -> Minimum:
-    """Minimise k strictly convex problems from start (k, d).
+    value_gradient: ValueGradient, hessian: Hessian, start: np.ndarray, tolerance: float,
+    min_steps: int = 0,
+) -> Minimum:  # fmt: skip
+    """Minimise k strictly convex problems from start (k, d), in at least min_steps steps.
 
     value_gradient(W) -> (k,), (k, d); hessian(W) -> (k, d, d). Stops early, not converged, where
     rounding leaves nothing to gain.
@@ -47,11 +48,11 @@ def minimize(
     factors: list[Cholesky] = []
     hessians = steps = 0
     fresh = False
-    while steps < MAX_STEPS and (residual > tolerance).any():
+    while steps < MAX_STEPS and (steps < min_steps or (residual > tolerance).any()):
         if not fresh:
             factors = [Cholesky.of(h) for h in hessian(W)]
             hessians += 1
-        active = residual > tolerance
+        active = (residual > tolerance) | (steps < min_steps)
         direction = np.zeros_like(W)
         for c in np.flatnonzero(active):
             direction[c] = factors[c].solve(gradient[c])

@@ -54,11 +54,17 @@ def run_threads(
                 meeting[0] = 1 << 62
 
     others = [threading.Thread(target=guarded, args=(t,), daemon=True) for t in range(1, threads)]
-    for other in others:
-        other.start()
-    guarded(0)
-    for other in others:
-        other.join()
+    started = []
+    try:
+        for other in others:
+            other.start()
+            started.append(other)
+        guarded(0)
+    finally:
+        if len(started) < len(others) and meeting is not None:
+            meeting[0] = 1 << 62
+        for other in started:
+            other.join()
     if failures:
         raise failures[0]
 

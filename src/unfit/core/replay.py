@@ -45,6 +45,7 @@ def replay(
     old: np.ndarray,
     new: np.ndarray,
     *,
+    radius: float = np.inf,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -52,6 +53,8 @@ def replay(
 
     fate: (n,) uint8 of PRESENT, GONE or LEAVING; counts: (steps,) rows of each batch now;
     old, new: (steps, 2, k, d) trajectories read and written, never the same array.
+    radius: no row is longer, so no mean gradient is. An approximate step that says otherwise has
+    lost its way: it is computed exactly instead, and the pairs that misled it are dropped.
     """
     k, d = old.shape[2], old.shape[3]
     width = layout.X.shape[1]
@@ -88,7 +91,7 @@ def replay(
                 positions, bucket_start, bucket, parts, found, meeting, thread, threads,
                 np.uint64(plan.seed), first, last, plan.batch_size, layout.window,
                 plan.learning_rate, plan.l2, cadence.burn_in, cadence.period,
-                RESOLUTION[layout.X.dtype.name],
+                RESOLUTION[layout.X.dtype.name], radius,
             )  # fmt: skip
 
         run_threads(body, threads, meeting)
@@ -199,6 +202,24 @@ def _approximate(
 
 
 @njit(nogil=True, cache=True)
+def _rows_with(
+    fate: np.ndarray, wanted: int, slots: np.ndarray, step: int, batch: int, n: int, window: int,
+    keys: np.ndarray, visit: np.ndarray, starts: np.ndarray, thread: int, threads: int,
+    found: np.ndarray,
+) -> int:  # fmt: skip
+    """found[:count] <- slots of this thread's share of the batch that have the wanted fate."""
+    begin = step * batch
+    size = min(batch, n - begin)
+    low, high = begin + size * thread // threads, begin + size * (thread + 1) // threads
+    fill_slots(slots, low, high, n, window, keys, visit, starts)
+    count = 0
+    for slot in slots[: high - low]:  # without branches: nobody could predict them
+        found[count] = slot
+        count += fate[slot] == wanted
+    return count
+
+
+@njit(nogil=True, cache=True)
 def _replay_kernel(
     X: np.ndarray, codes: np.ndarray, fate: np.ndarray, gone_X: np.ndarray, gone_codes: np.ndarray,
     gone_index: np.ndarray, leaving: np.ndarray, dense: bool, positive: np.ndarray,
@@ -207,7 +228,7 @@ def _replay_kernel(
     new_counts: np.ndarray, positions: np.ndarray, bucket_start: np.ndarray,
     bucket: np.ndarray, parts: np.ndarray, found: np.ndarray, meeting: np.ndarray, thread: int,
     threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int, window: int,
-    eta: float, lam: float, burn_in: int, period: int, resolution: float,
+    eta: float, lam: float, burn_in: int, period: int, resolution: float, radius: float,
 ) -> None:  # fmt: skip
     # As in SGD: one meeting a step, every thread keeps its own copy of w and of the pairs, and
     # each computes the same update from the same parts. Each writes its columns of the trajectory.
@@ -247,19 +268,14 @@ def _replay_kernel(
                 exact[c] = due or pairs[c] == 0
                 any_exact = any_exact or exact[c]
             n_kept = n_gone = 0
+            if any_exact:
+                n_kept = _rows_with(fate, PRESENT, slots, step, batch, n, window, keys, visit,
+                                    starts, thread, threads, kept)  # fmt: skip
             if any_exact or dense:
-                begin = step * batch
-                size = min(batch, n - begin)
-                low = begin + size * thread // threads
-                high = begin + size * (thread + 1) // threads
-                fill_slots(slots, low, high, n, window, keys, visit, starts)
-                for slot in slots[: high - low]:  # without branches: nobody could predict them
-                    gone[n_gone] = gone_index[slot]
-                    n_gone += fate[slot] == LEAVING
-                if any_exact:
-                    for slot in slots[: high - low]:
-                        kept[n_kept] = slot
-                        n_kept += fate[slot] == PRESENT
+                n_gone = _rows_with(fate, LEAVING, slots, step, batch, n, window, keys, visit,
+                                    starts, thread, threads, gone)  # fmt: skip
+                for i in range(n_gone):
+                    gone[i] = gone_index[gone[i]]
             else:
                 first, size = bucket_start[step], bucket_start[step + 1] - bucket_start[step]
                 low = first + size * thread // threads
@@ -297,6 +313,16 @@ def _replay_kernel(
                 else:
                     _approximate(weights[c], old_w, old_g, deleted, rows, left, S[c], Y[c],
                                  pairs[c], sig[c], middle[c], v, coefficients, g_keep)  # fmt: skip
+                    if not np.dot(g_keep, g_keep) <= radius**2:  # every thread sees the same
+                        n_kept = _rows_with(fate, PRESENT, slots, step, batch, n, window, keys,
+                                            visit, starts, thread, threads, kept)  # fmt: skip
+                        _flushed_gradient(X, kept, n_kept, codes, positive[c], rounded[c],
+                                          scratch, residual, parts[half, c, 1, thread])  # fmt: skip
+                        arrivals += threads
+                        if threads > 1:
+                            meet(meeting, arrivals)
+                        add_parts(parts[half, c, 1], 1.0 / left, g_keep)
+                        pairs[c] = 0
                 new[t, 0, c, mine] = weights[c, mine]
                 new[t, 1, c, mine] = g_keep[mine]
                 descend(weights[c], g_keep, no_tilt, eta, lam, rounded[c])

@@ -3,7 +3,7 @@
 Rows lie in slots 0 .. n-1. An epoch visits windows of slots in random order, each window in a
 random order of its own (short rows gathered from all over memory would run at a fifth of the
 bandwidth; a window fits the cache). Every permutation is a keyed bijection on integers: a few
-rounds of xor with a key, multiplication by an odd number and xor-shift, cycle-walked into range.
+rounds of xor with a key, multiplication by a random odd number and xor-shift, cycle-walked.
 So the slot at a position, and the position of a slot, cost O(1) in any epoch: DELTAGRAD finds
 the batches of the deleted rows without looking at the others. All follows from the seed.
 """
@@ -14,19 +14,20 @@ from numba import njit
 WINDOW_BYTES = 1 << 20
 LONG_ROW_BYTES = 1024  # rows this long stream well from anywhere: windows as large as can be
 
-_ROUNDS = 4
+_ROUNDS = 6
+_XOR, _ODD, _INVERSE = 0, 1, 2  # what a round's key holds: what to xor, an odd factor, its inverse
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
-_ODD = np.uint32(0x9E3779B1)
-_ODD_INVERSE = np.uint32(pow(0x9E3779B1, -1, 1 << 32))
 
 
 def window_rows(n: int, row_bytes: int) -> int:
-    """Rows per window: a power of two (its order costs least), worth about a megabyte or,
-    where rows are long, the largest that n holds.
+    """All rows if they are worth a megabyte or less; else a power of two (whose order costs least)
+    of rows worth that or, where rows are long, the largest that n holds.
     """
-    rows = n if row_bytes >= LONG_ROW_BYTES else min(n, WINDOW_BYTES // row_bytes)
+    if n * row_bytes <= WINDOW_BYTES:
+        return n
+    rows = n if row_bytes >= LONG_ROW_BYTES else WINDOW_BYTES // row_bytes
     return int(1 << rows.bit_length() - 1)
 
 
@@ -39,12 +40,19 @@ def _mix(z: np.uint64) -> np.uint64:
 
 @njit(nogil=True, cache=True)
 def epoch_keys(seed: np.uint64, epoch: int, windows: int) -> np.ndarray:
-    """Round keys of every window of an epoch; the last row keys the order of the windows."""
-    keys = np.empty((windows + 1, _ROUNDS), np.uint32)
+    """Round keys of every window of an epoch; the last ones are for the order of the windows."""
+    keys = np.empty((windows + 1, _ROUNDS, 3), np.uint32)
     base = _mix(seed + _GOLDEN * np.uint64(epoch + 1))
     for w in range(windows + 1):
         for r in range(_ROUNDS):
-            keys[w, r] = np.uint32(_mix(base + _GOLDEN * np.uint64(w * _ROUNDS + r + 1)))
+            drawn = _mix(base + _GOLDEN * np.uint64(w * _ROUNDS + r + 1))
+            odd = np.uint32(drawn >> np.uint64(32)) | np.uint32(1)
+            inverse = odd  # right to 3 bits; each step of Newton's method doubles them
+            for _ in range(4):
+                inverse = np.uint32(inverse * np.uint32(np.uint32(2) - np.uint32(odd * inverse)))
+            keys[w, r, _XOR] = np.uint32(drawn)
+            keys[w, r, _ODD] = odd
+            keys[w, r, _INVERSE] = inverse
     return keys
 
 
@@ -57,16 +65,20 @@ def _bits(size: int) -> int:
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _round(z: np.uint32, key: np.uint32, mask: np.uint32, shift: np.uint32) -> np.uint32:
+def _round(
+    z: np.uint32, key: np.uint32, odd: np.uint32, mask: np.uint32, shift: np.uint32
+) -> np.uint32:
     # Casts keep numba from widening to 64 bits, which would halve the vectors.
-    z = np.uint32(np.uint32((z ^ key) * _ODD) & mask)
+    z = np.uint32(np.uint32((z ^ key) * odd) & mask)
     return np.uint32(z ^ (z >> shift))
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _unround(z: np.uint32, key: np.uint32, mask: np.uint32, shift: np.uint32) -> np.uint32:
+def _unround(
+    z: np.uint32, key: np.uint32, inverse: np.uint32, mask: np.uint32, shift: np.uint32
+) -> np.uint32:
     z = np.uint32(z ^ (z >> shift))
-    return np.uint32((np.uint32(z * _ODD_INVERSE) ^ key) & mask)
+    return np.uint32((np.uint32(z * inverse) ^ key) & mask)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -80,7 +92,7 @@ def _permute(x: int, size: int, bits: int, keys: np.ndarray) -> int:
     z = np.uint32(x)
     while True:
         for r in range(_ROUNDS):
-            z = _round(z, keys[r], mask, shift)
+            z = _round(z, keys[r, _XOR], keys[r, _ODD], mask, shift)
         if z < size:
             return int(z)
 
@@ -91,7 +103,7 @@ def _unpermute(x: int, size: int, bits: int, keys: np.ndarray) -> int:
     z = np.uint32(x)
     while True:
         for r in range(_ROUNDS - 1, -1, -1):
-            z = _unround(z, keys[r], mask, shift)
+            z = _unround(z, keys[r, _XOR], keys[r, _INVERSE], mask, shift)
         if z < size:
             return int(z)
 
@@ -100,12 +112,17 @@ def _unpermute(x: int, size: int, bits: int, keys: np.ndarray) -> int:
 def _fill_power(order: np.ndarray, low: int, base: int, bits: int, keys: np.ndarray) -> None:
     """_permute of consecutive numbers below a power of two: no walk, so it vectorises."""
     mask, shift = _mask_and_shift(bits)
-    k0, k1, k2, k3 = keys[0], keys[1], keys[2], keys[3]
+    k0, k1, k2 = keys[0, _XOR], keys[1, _XOR], keys[2, _XOR]
+    k3, k4, k5 = keys[3, _XOR], keys[4, _XOR], keys[5, _XOR]
+    o0, o1, o2 = keys[0, _ODD], keys[1, _ODD], keys[2, _ODD]
+    o3, o4, o5 = keys[3, _ODD], keys[4, _ODD], keys[5, _ODD]
     for i in range(order.size):
-        z = _round(np.uint32(low + i), k0, mask, shift)
-        z = _round(z, k1, mask, shift)
-        z = _round(z, k2, mask, shift)
-        order[i] = np.uint32(base) + _round(z, k3, mask, shift)
+        z = _round(np.uint32(low + i), k0, o0, mask, shift)
+        z = _round(z, k1, o1, mask, shift)
+        z = _round(z, k2, o2, mask, shift)
+        z = _round(z, k3, o3, mask, shift)
+        z = _round(z, k4, o4, mask, shift)
+        order[i] = np.uint32(base) + _round(z, k5, o5, mask, shift)
 
 
 @njit(nogil=True, cache=True)

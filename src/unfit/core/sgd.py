@@ -45,6 +45,12 @@ class Layout:
     def window(self) -> int:
         return window_rows(self.n, self.X.shape[1] * self.X.itemsize)
 
+    def radius(self) -> float:
+        """A little more than the length of the longest row."""
+        step = max(1, (1 << 20) // self.X.shape[1])
+        parts = (self.X[at : at + step] for at in range(0, self.n, step))
+        return 1.001 * float(np.sqrt(max(np.einsum("ij,ij->i", X, X).max() for X in parts)))
+
 
 @dataclass(frozen=True)
 class Plan:

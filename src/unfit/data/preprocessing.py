@@ -12,9 +12,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 class MaxNormScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
     """Divide every row by the largest L2 norm among the training rows.
 
-    One factor, so distances keep their proportions; training rows end within the unit ball, as
-    the certificates of INFLUENCE require. `scale_` is derived from the training rows: it is one
-    more thing that remembers them, and is refitted when the model is retrained.
+    One factor, so distances keep their proportions; training rows end within the unit ball, which
+    suits SGD with learning rate 1 (an intercept's column of ones comes on top). `scale_` is derived
+    from the training rows: one more thing that remembers them, to be refitted at a retraining.
     """
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:

@@ -84,5 +84,6 @@ class Engine(Protocol):
         old: np.ndarray,
         new: np.ndarray,
         *,
+        radius: float = np.inf,
         progress: Progress | None = None,
     ) -> tuple[np.ndarray, np.ndarray]: ...

@@ -6,7 +6,7 @@ noise, mini-batches of deleted rows) is here. May know core and engines.base.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from unfit.core import newton
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Plan, Progress
 from unfit.core.statistics import Statistics
-from unfit.core.trajectory import TrajectoryFile, restore
+from unfit.core.trajectory import Reserve, TrajectoryFile, restore
 from unfit.engines.base import Engine
 
 
@@ -37,12 +37,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Run:
-    """A stored SGD run: its plan, the row in each slot, rows per batch now, w_t and g_t."""
+    """A stored SGD run: its plan, the row in each slot, rows per batch now, w_t and g_t.
+
+    radius: the length of the longest row, which bounds every gradient.
+    """
 
     plan: Plan
     row_of: np.ndarray
     counts: np.ndarray
     file: TrajectoryFile
+    radius: float
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class State:
 
     weights (k, d) are what is published; n rows they stand for. statistics: sums at exactly these
     weights, or None if nobody prepared them. tilt (k, d): sigma b of INFLUENCE's objective.
-    run: DELTAGRAD's stored training; spare: a second file, ready to take the next one.
+    run: DELTAGRAD's stored training; spare: a second file, ready to take the next one, once.
     """
 
     method: str
@@ -60,7 +64,7 @@ class State:
     statistics: Statistics | None = None
     tilt: np.ndarray | None = None
     run: Run | None = None
-    spare: TrajectoryFile | None = None
+    spare: Reserve | None = None
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Plain arrays that hold all of it but what `prepare` can compute again."""
@@ -81,7 +85,7 @@ class State:
             plan = self.run.plan
             arrays |= {
                 "plan_whole": np.array([plan.seed, plan.epochs, plan.batch_size], np.uint64),
-                "plan_real": np.array([plan.learning_rate, plan.l2]),
+                "plan_real": np.array([plan.learning_rate, plan.l2, self.run.radius]),
                 "row_of": self.run.row_of,
                 "counts": self.run.counts,
                 "trajectory": np.asarray(self.run.file.array),
@@ -98,10 +102,10 @@ class State:
             )
         if "trajectory" in arrays:
             seed, epochs, batch_size = (int(v) for v in arrays["plan_whole"])
-            rate, l2 = (float(v) for v in arrays["plan_real"])
+            rate, l2, radius = (float(v) for v in arrays["plan_real"])
             plan = Plan(seed, epochs, batch_size, rate, l2)
             file = restore(arrays["trajectory"])
-            run = Run(plan, arrays["row_of"], arrays["counts"], file)
+            run = Run(plan, arrays["row_of"], arrays["counts"], file, radius)
         return cls(str(arrays["method"]), weights, n, statistics, arrays.get("tilt"), run)
 
 
@@ -171,12 +175,15 @@ class Method(ABC):
             return data.hessian_sum(W, mask) + ridge * np.eye(data.d)
 
         origin = np.zeros((data.k, data.d)) if start is None else start
-        return newton.minimize(value_gradient, hessian, origin, self.settings.tol * n)
+        # From given weights at least one step: a single row may weigh less than the tolerance.
+        steps = 0 if start is None else 1
+        return newton.minimize(value_gradient, hessian, origin, self.settings.tol * n, steps)
 
     def plan(self, rng: np.random.Generator, n: int) -> Plan:
         s = self.settings
         batch = n if s.batch_size is None else min(s.batch_size, n)
-        return Plan(int(rng.integers(1 << 63)), s.epochs, batch, s.learning_rate, s.l2)
+        seed = int(rng.integers(1 << 63))
+        return Plan(seed, s.epochs, batch, float(s.learning_rate), float(s.l2))
 
     def _sgd(
         self, data: Engine, rng: np.random.Generator, mask: np.ndarray | None,
@@ -226,14 +233,15 @@ def random_start(rng: np.random.Generator, data: Engine) -> np.ndarray:
     return np.asarray(rng.standard_normal((data.k, data.d)) / np.sqrt(data.d))
 
 
-def finite(weights: np.ndarray) -> np.ndarray:
+def finite(weights: np.ndarray, what: str = "SGD") -> np.ndarray:
     if not np.isfinite(weights).all():
         raise FloatingPointError(
-            "SGD diverged; lower learning_rate, or scale the rows to norm 1 (unfit.MaxNormScaler)"
+            f"{what} diverged; lower learning_rate, or scale the rows to norm 1 "
+            "(unfit.MaxNormScaler)"
         )
     return weights
 
 
 def moved(state: State, weights: np.ndarray, n: int) -> State:
     """The state after its weights moved: what was known at the old ones is gone."""
-    return replace(state, weights=weights, n=n, statistics=None)
+    return State(state.method, weights, n, tilt=state.tilt)

@@ -5,15 +5,18 @@ one, so the old model is whole until the new one is; `prepare` has the file for 
 Publishes w_T + sigma b, b fresh each time.
 """
 
+import logging
 from dataclasses import replace
 
 import numpy as np
 
 from unfit.core.replay import GONE, LEAVING, PRESENT, Cadence
 from unfit.core.sgd import Progress
-from unfit.core.trajectory import TrajectoryFile
+from unfit.core.trajectory import Reserve, TrajectoryFile, readable, require
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, Run, State, finite, random_order, random_start
+
+log = logging.getLogger("unfit")
 
 
 class DeltaGrad(Method):
@@ -27,12 +30,15 @@ class DeltaGrad(Method):
         n = len(row_of)
         plan = self.plan(rng, n)
         start = random_start(rng, data)
-        file = TrajectoryFile((plan.steps(n), 2, data.k, data.d))
+        shape = (plan.steps(n), 2, data.k, data.d)
+        size = require(shape, copies=2)  # a deletion writes a second one beside the first
+        log.info("the DELTAGRAD trajectory takes %s, twice", readable(size))
+        file = TrajectoryFile(shape)
         layout = data.lay_out(row_of)
         weights = data.sgd(layout, plan, start, trajectory=file.array, progress=progress)
         sizes = np.full(plan.steps_per_epoch(n), plan.batch_size, np.int64)
         sizes[-1] = n - (len(sizes) - 1) * plan.batch_size
-        run = Run(plan, row_of, np.tile(sizes, plan.epochs), file)
+        run = Run(plan, row_of, np.tile(sizes, plan.epochs), file, layout.radius())
         return State(self.name, self.perturbed(finite(weights), rng), n, run=run)
 
     def unlearn(
@@ -45,18 +51,21 @@ class DeltaGrad(Method):
         run = state.run
         fate_of_row = np.where(data.remaining, PRESENT, GONE).astype(np.uint8)
         fate_of_row[deleted] = LEAVING
-        target = state.spare or TrajectoryFile(run.file.array.shape)
+        target = (state.spare and state.spare.take()) or TrajectoryFile(run.file.array.shape)
         weights, counts = data.replay(
             data.lay_out(run.row_of), run.plan,
             Cadence(self.settings.burn_in, self.settings.period),
             fate_of_row[run.row_of], run.counts, run.file.array, target.array,
+            radius=run.radius,
         )  # fmt: skip
         return State(
-            self.name, self.perturbed(finite(weights), rng), state.n - len(deleted),
+            self.name, self.perturbed(finite(weights, "the replay"), rng),
+            state.n - len(deleted),
             run=replace(run, counts=counts, file=target),
         )  # fmt: skip
 
     def prepare(self, state: State, data: Engine) -> State:
         if state.run is None or state.spare is not None:
             return state
-        return replace(state, spare=TrajectoryFile(state.run.file.array.shape).touch())
+        file = TrajectoryFile(state.run.file.array.shape).touch()
+        return replace(state, spare=Reserve(file))
