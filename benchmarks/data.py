@@ -1,7 +1,7 @@
 """What a data set offers to the benchmarks, and the paper's ways of preparing and deleting."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Data:
-    """Prepared rows with the paper's training parameters and its large deletion volume."""
+    """Prepared rows with the paper's training parameters and its large deletion volume.
+
+    published: accuracies the paper's authors measured at that volume, to compare with.
+    """
 
     name: str
     X: np.ndarray
@@ -21,6 +24,7 @@ class Data:
     batch_size: int
     burn_in: int
     large: float
+    published: dict[str, float] = field(default_factory=dict)
 
     def random_rows(self, share: float) -> np.ndarray:
         return np.random.default_rng(5).choice(

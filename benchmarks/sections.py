@@ -81,6 +81,28 @@ def forgetting(data: Data) -> Iterator[Row]:
                 )  # fmt: skip
 
 
+def accuracy(data: Data) -> Iterator[Row]:
+    """Accuracy after the large deletion, trained by SGD as in the paper, against its figures."""
+    if not data.published:
+        return
+    rows = data.informed_rows(data.large)
+    keep = np.delete(np.arange(len(data.y)), rows)
+    retrained = estimator(data, "retrain", solver="sgd", random_state=1)
+    retrained.fit(data.X[keep], data.y[keep])
+    found = {"retrained, test rows": retrained.score(data.X_test, data.y_test)}
+    for name in ("fisher", "influence"):
+        clf = estimator(data, name, solver="sgd").fit(data.X, data.y)
+        found["initial, test rows"] = clf.score(data.X_test, data.y_test)
+        clf.unlearn(rows)
+        found[f"{name}, test rows"] = clf.score(data.X_test, data.y_test)
+        found[f"{name}, deleted rows"] = clf.score(data.X[rows], data.y[rows])
+    for what, published in data.published.items():
+        yield Row(
+            "accuracy", data.name, what, f"{found[what]:.4f}", "published", f"{published:.4f}",
+            found[what] / published,
+        )  # fmt: skip
+
+
 def noise(data: Data) -> Iterator[Row]:
     """FISHER's noise against its step without noise."""
     plain, noisy = (estimator(data, "fisher", sigma=s).fit(data.X, data.y) for s in (0.0, 1.0))
@@ -173,15 +195,19 @@ def deltagrad(data: Data) -> Iterator[Row]:
 
 def scaling() -> Iterator[Row]:
     """Forgetting 100 rows of 50 columns, from 100,000 rows and from a million."""
-    taken = {}
-    for n in (100_000, 1_000_000):
+    taken = {100_000: float("inf"), 1_000_000: float("inf")}
+    models = {}
+    for n in taken:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((n, 50), np.float32) / np.float32(10)
         y = X[:, 0] + 0.3 * rng.standard_normal(n, np.float32) > 0
-        clf = unfit.LogisticRegression(random_state=0).fit(X, y)
         rows = rng.choice(n, 100, replace=False)
-        with rewound(clf, rows) as rewind:
-            taken[n] = best_of(60, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
+        models[n] = unfit.LogisticRegression(random_state=0).fit(X, y), rows
+    for _ in range(20):  # in turns: the machine may be busier at one time than at another
+        for n, (clf, rows) in models.items():
+            with rewound(clf, rows) as rewind:
+                best = best_of(5, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
+            taken[n] = min(taken[n], best)
     yield Row(
         "scaling", "synthetic", "fisher, 100 rows of 1,000,000", seconds(taken[1_000_000]),
         "of 100,000", seconds(taken[100_000]), taken[100_000] / taken[1_000_000],
@@ -190,6 +216,7 @@ def scaling() -> Iterator[Row]:
 
 PER_DATASET: dict[str, Callable[[Data], Iterator[Row]]] = {
     "forgetting": forgetting,
+    "accuracy": accuracy,
     "noise": noise,
     "training": training,
     "deltagrad": deltagrad,

@@ -20,4 +20,4 @@ def load() -> Data:
     order = np.random.default_rng(0).permutation(n)
     test, train = order[:58_102], order[58_102:]
     X_train, X_test = max_norm(X[train], X[test])
-    return Data(NAME, X_train, y[train], X_test, y[test], True, 200, 512, 10, 0.15)
+    return Data(NAME, X_train, y[train], X_test, y[test], False, 200, 512, 10, 0.15)

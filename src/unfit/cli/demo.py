@@ -174,6 +174,7 @@ def _draw(results: list[Result], output: Path) -> bool:
     """Speed-up against disparity; False where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
     except ImportError:
         return False
     colours = dict(zip(METHODS, ("#0072B2", "#E69F00", "#009E73", "#555555"), strict=False))
@@ -185,8 +186,8 @@ def _draw(results: list[Result], output: Path) -> bool:
         x, y = [r.sgd_seconds / r.seconds for r in points], [r.acc_dis for r in points]
         axes.plot(x, y, color=colours[method], linewidth=1, alpha=0.5)
         axes.scatter(
-            x, y, s=[sizes[r.volume] for r in points], color=colours[method], label=method,
-            edgecolor="white", zorder=3,
+            x, y, s=[sizes[r.volume] for r in points], color=colours[method], edgecolor="white",
+            zorder=3,
         )  # fmt: skip
     axes.axhline(1, color="#888888", linestyle="--", linewidth=1)
     axes.annotate(
@@ -194,17 +195,26 @@ def _draw(results: list[Result], output: Path) -> bool:
         textcoords="offset points", xytext=(0, 4), color="#666666", fontsize=9,
     )  # fmt: skip
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("speed-up over retraining by SGD (faster to the right)")
     axes.set_ylabel("AccDis, % (0: as if the rows had never been there)")
     axes.set_title("How fast and how well each method forgets")
-    first = axes.legend(title="method", loc="upper left")
-    first.get_title().set_fontsize(9)
     marks = [
         axes.scatter([], [], s=sizes[v], color="#aaaaaa", label=f"{v:.0%}", edgecolor="white")
         for v in VOLUMES
     ]
+    beside = {"frameon": False, "alignment": "left", "borderaxespad": 0}
+    first = axes.legend(
+        handles=[axes.scatter([], [], s=60, color=colours[m], label=m) for m in METHODS],
+        title="method", loc="upper left", bbox_to_anchor=(1.02, 1), **beside,
+    )  # fmt: skip
     axes.add_artist(first)
-    axes.legend(handles=marks, title="rows forgotten", loc="center left", labelspacing=1.1)
+    axes.legend(
+        handles=marks, title="rows forgotten", loc="upper left", bbox_to_anchor=(1.02, 0.6),
+        labelspacing=1.1, **beside,
+    )  # fmt: skip
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylim(bottom=-0.2)
     figure.savefig(output, dpi=150)
