@@ -29,7 +29,7 @@ def bench(
     section: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run only this section, such as forgetting, training or deltagrad (can be repeated)."
+            help="Run only this section: forgetting, training, deltagrad ... (can be repeated)."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path(

@@ -149,7 +149,9 @@ def _forget(
 
 def _table(results: list[Result], n: int) -> Table:
     title = f"Forgetting some of {n:,} handwritten digits"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
     table.add_column("method", no_wrap=True)
     for column in ("rows", "time", "prepare", "faster", "accuracy", "AccErr", "AccDis"):
         table.add_column(column, justify="right", no_wrap=True)
