@@ -88,7 +88,7 @@ def read_bandwidth(megabytes: int = 512) -> float:
         sums[thread] = _sum(parts[thread])
 
     run_threads(body, threads)
-    return values.nbytes / best_of(7, lambda: run_threads(body, threads))
+    return values.nbytes / best_of(3, lambda: run_threads(body, threads))
 
 
 def syrk_rate(d: int, rows: int = 8192) -> float:

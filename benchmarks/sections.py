@@ -117,7 +117,7 @@ def noise(data: Data) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def training(data: Data, work: float = 2e8) -> Iterator[Row]:
+def training(data: Data, work: float = 5e7) -> Iterator[Row]:
     """Our SGD against PyTorch's loop and against the memory; our Newton against scikit-learn."""
     n, p = data.X.shape
     epochs = max(2, min(data.epochs, int(work / (n * p))))
@@ -126,9 +126,10 @@ def training(data: Data, work: float = 2e8) -> Iterator[Row]:
     rng = np.random.default_rng(0)
     layout = engine.lay_out(rng.permutation(n).astype(np.int32))
     plan, start = method.plan(rng, n), np.zeros((1, engine.d))
-    bandwidth = read_bandwidth()
-    ours = best_of(20, lambda: engine.sgd(layout, plan, start)) / epochs
-    bandwidth = max(bandwidth, read_bandwidth())
+    ours, bandwidth = float("inf"), 0.0
+    for _ in range(12):  # in turns, as the machine is shared
+        ours = min(ours, best_of(3, lambda: engine.sgd(layout, plan, start)) / epochs)
+        bandwidth = max(bandwidth, read_bandwidth())
     rate = data.X.nbytes / ours
     yield Row(
         "training", data.name, "SGD epoch", f"{rate / 1e9:.3g} GB/s", "read bandwidth",
@@ -173,8 +174,7 @@ def deltagrad(data: Data) -> Iterator[Row]:
     for what, rows in requests(data).items():
         if what == "1 row":
             continue
-        retrain = best_of(3, lambda rows=rows: sgd.optimum(engine, rng, mask=engine.without(rows)))
-        engine.lay_out(state.run.row_of)
+        retrain = ours = float("inf")
         results: list[np.ndarray] = []
         ready = [state]
 
@@ -184,7 +184,13 @@ def deltagrad(data: Data) -> Iterator[Row]:
         def unlearn(rows: np.ndarray = rows, ready: list = ready, out: list = results) -> None:
             out.append(method.unlearn(ready[0], engine, rows, rng).weights)
 
-        ours = best_of(3, unlearn, prepare)
+        def again(rows: np.ndarray = rows) -> None:
+            sgd.optimum(engine, rng, mask=engine.without(rows))
+
+        for _ in range(4):  # in turns, as the machine is shared
+            retrain = min(retrain, best_of(1, again))
+            engine.lay_out(state.run.row_of)
+            ours = min(ours, best_of(1, unlearn, prepare))
         goal = exact.unlearn(state, engine, rows, rng).weights
         gap = np.linalg.norm(results[-1] - goal) / np.linalg.norm(state.weights - goal)
         yield Row(
