@@ -3,8 +3,6 @@
 Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
 """
 
-from functools import partial
-
 import numpy as np
 
 from unfit.core import objective, replay, sgd
@@ -67,8 +65,8 @@ class CpuEngine:
     def drop_layout(self) -> None:
         self._layout = None
 
-    sgd = staticmethod(partial(sgd.train_sgd))
-    replay = staticmethod(partial(replay.replay))
+    sgd = staticmethod(sgd.train_sgd)
+    replay = staticmethod(replay.replay)
 
 
 def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
