@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unfit.core.metrics import accuracy, accuracy_disparity, accuracy_error
-from unfit.core.objective import margins
+from unfit.core.objective import Rows, margins
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State
 
@@ -31,6 +31,7 @@ class Audit:
     residual: float
     threshold: float
     draws: int
+    disparities: tuple[float, ...] = ()  # AccDis of each draw
 
     @property
     def passed(self) -> bool:
@@ -39,8 +40,10 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        if self.acc_dis is None:
+        if self.acc_dis is None and self.n_deleted == 0:
             return "nothing was deleted: there is nothing to have forgotten"
+        if self.acc_dis is None:
+            return "AccDis was not measured: the deleted rows are not at hand"
         if self.passed:
             return f"forgotten: AccDis {self.acc_dis:.3g} % is within {self.threshold:g} %"
         return f"retrain: AccDis {self.acc_dis:.3g} % is over {self.threshold:g} %"
@@ -73,28 +76,31 @@ def compare(
     method: Method,
     state: State,
     data: Engine,
-    X_test: np.ndarray | None,
-    test_codes: np.ndarray | None,
+    test: Rows | None,
+    deleted: Rows,
+    n_deleted: int,
     threshold: float,
     draws: int,
     rng: np.random.Generator,
 ) -> Audit:
-    """Audit `state` against retrainings, with noise of their own, of the rows that remain."""
+    """Audit `state` against retrainings, with noise of their own, of the rows that remain.
+
+    test: by default the remaining rows. deleted: those of the n_deleted rows that are at hand.
+    """
     noiseless = method.optimum(data, rng)
     retrained = [method.train(data, rng).weights for _ in range(draws)] if draws > 1 else []
     if not retrained:
         retrained = [noiseless if method.settings.sigma == 0 else method.train(data, rng).weights]
-    if X_test is None or test_codes is None:
-        rows = data.take(np.flatnonzero(data.remaining))
-        X_test, test_codes = rows.X, rows.codes
-    updated_test = predicted(X_test, state.weights)
-    noiseless_test = predicted(X_test, noiseless)
-    accuracies = accuracy(updated_test, test_codes), accuracy(noiseless_test, test_codes)
-    gone = data.take(np.flatnonzero(~data.remaining))
+    if test is None:
+        test = data.take(np.flatnonzero(data.remaining))
+    updated_test = predicted(test.X, state.weights)
+    noiseless_test = predicted(test.X, noiseless)
+    accuracies = accuracy(updated_test, test.codes), accuracy(noiseless_test, test.codes)
     deleted_updated = deleted_retrained = acc_dis = spread = None
-    if len(gone):
-        deleted_updated = accuracy(predicted(gone.X, state.weights), gone.codes)
-        each = [accuracy(predicted(gone.X, W), gone.codes) for W in retrained]
+    disparities: list[float] = []
+    if len(deleted):
+        deleted_updated = accuracy(predicted(deleted.X, state.weights), deleted.codes)
+        each = [accuracy(predicted(deleted.X, W), deleted.codes) for W in retrained]
         disparities = [accuracy_disparity(one, deleted_updated) for one in each]
         deleted_retrained, acc_dis = float(np.mean(each)), float(np.mean(disparities))
         spread = float(np.std(disparities)) if draws > 1 else None
@@ -103,7 +109,7 @@ def compare(
         gradient = gradient + state.tilt
     return Audit(
         n_remaining=data.n_remaining,
-        n_deleted=len(gone),
+        n_deleted=n_deleted,
         accuracy_updated=accuracies[0],
         accuracy_retrained=accuracies[1],
         acc_err=accuracy_error(accuracies[1], accuracies[0]),
@@ -118,6 +124,7 @@ def compare(
         residual=float(np.linalg.norm(gradient) / state.n),
         threshold=threshold,
         draws=draws,
+        disparities=tuple(disparities),
     )
 
 

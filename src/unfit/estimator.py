@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unfit.audit import Audit, compare
-from unfit.core.objective import margins, sigmoid
+from unfit.core.objective import Rows, margins, sigmoid
 from unfit.core.sgd import Progress
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Method, Settings, State
@@ -191,19 +191,22 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             raise ValueError(f"threshold must be >= 0, got {threshold}")
         if draws is not None and draws < 1:
             raise ValueError(f"draws must be >= 1, got {draws}")
-        if X is None:
-            X_test, codes = None, None
-        else:
+        test = None
+        if X is not None:
             X_test = validate_data(self, X, dtype=self._dtype, reset=False)
             labels = np.asarray(y).ravel()
             if len(labels) != len(X_test):
                 raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
             codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
             codes = np.where(self.classes_[codes] == labels, codes, -1)
+            test = Rows(X_test, codes, self.fit_intercept)
         if draws is None:
             draws = 5 if self._fitted.settings.sigma > 0 else 1
         rng = np.random.default_rng(random_state)
-        return compare(self._fitted, self._state, self._data, X_test, codes, threshold, draws, rng)
+        gone = self._data.take(np.flatnonzero(~self._data.remaining))
+        return compare(
+            self._fitted, self._state, self._data, test, gone, len(gone), threshold, draws, rng
+        )
 
     @property
     def remaining_(self) -> np.ndarray:

@@ -246,7 +246,7 @@ def check_state_to_and_from_arrays(method: MethodClass, case: Case) -> None:
     state = trained(m, data)
     arrays = {name: np.array(value) for name, value in state.to_arrays().items()}
     assert all(isinstance(v, np.ndarray) and v.dtype != object for v in arrays.values())
-    restored = State.from_arrays(arrays)
+    restored = State.from_arrays(state.method, arrays)
     _same(
         m.unlearn(restored, data, case.deleted, rng(3)).weights,
         m.unlearn(state, data, case.deleted, rng(3)).weights,

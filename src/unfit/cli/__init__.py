@@ -2,17 +2,28 @@
 
 import typer
 
-from unfit.cli import bench, demo
+from unfit.cli import bench, demo, workspace
 
 app = typer.Typer(
     name="unfit",
-    help="Linear classifiers that can forget: train, unlearn, audit.",
+    help=(
+        "Linear classifiers that can forget. A workspace is made with `unfit init DATA`, then: "
+        "train, predict, forget, status, audit, retrain. Exit codes: 0 done, 1 an audit says no, "
+        "2 an error, said in a sentence, that changed nothing."
+    ),
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 app.command("demo")(demo.demo)
+app.command("init")(workspace.init)
+app.command("train")(workspace.train)
+app.command("predict")(workspace.predict)
+app.command("forget")(workspace.forget)
+app.command("status")(workspace.status)
+app.command("audit")(workspace.audit)
+app.command("retrain")(workspace.retrain)
 app.command("bench")(bench.bench)
 
 

@@ -5,7 +5,7 @@ for sums and never see where the rows are. A new engine is one file that satisfi
 May know core.
 """
 
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -34,6 +34,15 @@ class Engine(Protocol):
 
     @property
     def n_remaining(self) -> int: ...
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The class code of every row."""
+        ...
+
+    def shared(self) -> Self:
+        """The same rows with a mask of its own, to try a deletion on."""
+        ...
 
     def without(self, rows: np.ndarray) -> np.ndarray:
         """The mask of the rows that remain when `rows` leave."""

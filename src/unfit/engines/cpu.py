@@ -3,6 +3,8 @@
 Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
 """
 
+from typing import Self
+
 import numpy as np
 
 from unfit.core import objective, replay, sgd
@@ -21,6 +23,18 @@ class CpuEngine:
         self.remaining = np.ones(len(X), np.bool_)
         self.n_remaining = len(X)
         self._layout: tuple[np.ndarray, Layout] | None = None
+
+    @property
+    def codes(self) -> np.ndarray:
+        return self.rows.codes
+
+    def shared(self) -> Self:
+        """The same rows with a mask of its own, to try a deletion on."""
+        other = type(self).__new__(type(self))
+        other.rows, other.k, other.d = self.rows, self.k, self.d
+        other.remaining, other.n_remaining = self.remaining.copy(), self.n_remaining
+        other._layout = None
+        return other
 
     def without(self, rows: np.ndarray) -> np.ndarray:
         mask = self.remaining.copy()

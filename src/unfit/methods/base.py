@@ -67,12 +67,8 @@ class State:
     spare: Reserve | None = None
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Plain arrays that hold all of it but what `prepare` can compute again."""
-        arrays = {
-            "method": np.array(self.method),
-            "weights": self.weights,
-            "n": np.array(self.n),
-        }
+        """Numbers that hold all of it but its name and what `prepare` can compute again."""
+        arrays = {"weights": self.weights, "n": np.array(self.n)}
         if self.tilt is not None:
             arrays["tilt"] = self.tilt
         if self.statistics is not None:
@@ -93,7 +89,7 @@ class State:
         return arrays
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "State":
+    def from_arrays(cls, method: str, arrays: Mapping[str, np.ndarray]) -> "State":
         weights, n = np.asarray(arrays["weights"]), int(arrays["n"])
         statistics = run = None
         if "hessian_sum" in arrays:
@@ -106,7 +102,7 @@ class State:
             plan = Plan(seed, epochs, batch_size, rate, l2)
             file = restore(arrays["trajectory"])
             run = Run(plan, arrays["row_of"], arrays["counts"], file, radius)
-        return cls(str(arrays["method"]), weights, n, statistics, arrays.get("tilt"), run)
+        return cls(method, weights, n, statistics, arrays.get("tilt"), run)
 
 
 class Method(ABC):

@@ -1,0 +1,113 @@
+"""What `status` and `audit` print: a screen of at most 80 columns."""
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from unfit.workspace.auditing import Report
+from unfit.workspace.results import Status
+
+_LEVELS = " ▁▂▃▄▅▆▇█"
+
+
+def status_screen(found: Status, console: Console) -> None:
+    v = found.version
+    if v is None:
+        console.print(f"{found.path}: no model yet; next: unfit train", highlight=False)
+        return
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="bold")
+    facts.add_column(overflow="fold")
+    since = v.employed_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    facts.add_row("model", f"version {v.number} ({v.kind}, {found.method}), employed since {since}")
+    accuracy = "-" if v.accuracy is None else f"{v.accuracy:.4f}"
+    facts.add_row("test accuracy", accuracy)
+    facts.add_row(
+        "remembered", f"{v.rows:,} training rows; {v.subjects:,} subjects in training and test"
+    )
+    facts.add_row("forgotten", f"{found.forgotten_rows:,} rows in {found.applied:,} requests")
+    facts.add_row("pending", f"{found.pending:,} requests")
+    facts.add_row("policy", f"retrain when: {', '.join(found.policy)}")
+    if found.decisions:
+        last = found.decisions[-1]
+        facts.add_row("last decision", f"{last.action} (version {last.version}): {last.reason}")
+    if found.last_audit is not None:
+        facts.add_row(
+            "last audit",
+            f"version {found.last_audit.version}: {found.last_audit.report.get('verdict')}",
+        )
+    if found.purge_due:
+        facts.add_row("purge", "not finished; the next `unfit forget` or `unfit audit` goes on")
+    console.print(facts, highlight=False)
+    _estimates(found, console)
+    _versions(found, console)
+
+
+def _estimates(found: Status, console: Console) -> None:
+    """The estimated disparity of the last versions, as bars against the threshold."""
+    points = [(d.version, d.estimate, d.action) for d in found.decisions if d.estimate is not None]
+    points = points[-60:]
+    if len(points) < 2:
+        return
+    top = max(found.threshold * 1.25, *(e for _, e, _ in points)) or 1.0
+    height = 4
+    console.print(
+        f"\nestimated disparity, versions {points[0][0]} to {points[-1][0]} "
+        f"(threshold {found.threshold:g} %, R: retrained)",
+        highlight=False,
+    )
+    line = round(height * found.threshold / top * 8)
+    for row in range(height, 0, -1):
+        text = Text(f"{top * row / height:8.2g} % ")
+        for _, estimate, _action in points:
+            eighths = round(height * 8 * estimate / top) - 8 * (row - 1)
+            mark = _LEVELS[max(0, min(8, eighths))]
+            at_line = 8 * (row - 1) < line <= 8 * row
+            style = "red" if estimate > found.threshold else "cyan"
+            text.append(mark if mark != " " or not at_line else "-", style)
+        console.print(text)
+    marks = "".join("R" if action == "retrain" else "." for _, _, action in points)
+    console.print(" " * 11 + marks, highlight=False)
+
+
+def _versions(found: Status, console: Console) -> None:
+    table = Table(box=SIMPLE_HEAD)
+    for name in ("version", "kind", "rows", "deleted", "accuracy", "time"):
+        table.add_column(name, justify="left" if name == "kind" else "right")
+    for v in found.versions[-8:]:
+        table.add_row(
+            str(v.number), v.kind, f"{v.rows:,}", f"{v.deleted:,}",
+            "-" if v.accuracy is None else f"{v.accuracy:.4f}", f"{1000 * v.seconds:,.0f} ms",
+        )  # fmt: skip
+    console.print(table)
+
+
+def audit_screen(made: Report, console: Console) -> None:
+    a = made.audit
+    origin = f", {made.n_available:,} at hand from {made.deleted_from}" if made.deleted_from else ""
+
+    def share(value: float | None) -> str:
+        return "-" if value is None else f"{value:.4f}"
+
+    rows = [
+        ("version", f"{made.version} ({made.method}, sigma {made.sigma:g})"),
+        ("rows", f"{a.n_remaining:,} remain, {a.n_deleted:,} were deleted{origin}"),
+        ("test accuracy", f"{share(a.accuracy_updated)} (retrained {share(a.accuracy_retrained)})"),
+        ("on deleted rows", f"{share(a.deleted_accuracy_updated)} "
+                            f"(retrained {share(a.deleted_accuracy_retrained)})"),
+        ("AccErr", f"{a.acc_err:.4f} %"),
+        ("AccDis", "-" if a.acc_dis is None else f"{a.acc_dis:.4f} %" + (
+            "" if a.acc_dis_spread is None
+            else f" +- {a.acc_dis_spread:.4f} over {a.draws} draws of noise")),
+        ("weight distance", f"{a.weight_distance:.3e} relative to the retrained model"),
+        ("predictions differ", f"{100 * a.predictions_differ:.3f} % of test rows"),
+        ("residual", f"{a.residual:.3e} |gradient sum| per row"),
+        ("verdict", made.verdict),
+    ]  # fmt: skip
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console.print(table, highlight=False)

@@ -1,0 +1,304 @@
+"""`unfit init`, `train`, `predict`, `forget`, `status`, `audit`, `retrain`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from unfit.cli.common import (
+    DEFAULT,
+    JsonOption,
+    WorkspaceOption,
+    errors,
+    find_workspace,
+    progress,
+    say,
+    took,
+)
+from unfit.errors import BadInput
+
+
+def init(
+    data: Annotated[
+        str, typer.Argument(help="A CSV, Parquet or LIBSVM file, or a database URL (or $NAME).")
+    ],
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(help="The column that says whose row it is. Default: every row its own."),
+    ] = None,
+    row_id: Annotated[
+        str | None, typer.Option(help="The column that names a row. Default: its number, from 0.")
+    ] = None,
+    positive: Annotated[
+        list[str] | None,
+        typer.Option(help="A label that counts as positive, against the rest (repeatable)."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out (repeatable).")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="With a URL: the table to read.")] = None,
+    query: Annotated[str | None, typer.Option(help="With a URL: the query to read.")] = None,
+    format: Annotated[
+        str | None, typer.Option(help="csv, parquet or libsvm; else by name.")
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="fisher, influence, deltagrad or retrain.")
+    ] = "fisher",
+    sigma: Annotated[float, typer.Option(min=0, help="Noise.")] = 0.0,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Disparity, in percent, over which to retrain.")
+    ] = 1.0,
+    test_share: Annotated[float, typer.Option(help="Share of subjects held out.")] = 0.2,
+    max_categories: Annotated[int, typer.Option(min=1, help="Per category column.")] = 50,
+    store: Annotated[
+        str, typer.Option(help="sqlite, or a postgresql:// URL (or $NAME).")
+    ] = "sqlite",
+    random_state: Annotated[
+        int | None, typer.Option(min=0, help="Fix all randomness. Default: fresh each time.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a workspace from a table of people: look at it once, write every choice to unfit.toml.
+
+    Nothing is trained yet: read unfit.toml, change what you like, then run `unfit train`.
+
+    Example: unfit init customers.parquet --label churned --subject customer_id
+    """
+    from unfit.workspace import init as create
+
+    folder = workspace or Path(DEFAULT)
+    with errors(), progress(as_json) as told:
+        made = create(
+            data, folder, label=label, subject=subject, row_id=row_id, positive=positive or (),
+            ignore=ignore or (), table=table, query=query, format=format, method=method,
+            sigma=sigma, threshold=threshold, test_share=test_share,
+            max_categories=max_categories, store=store, random_state=random_state,
+            progress=lambda n: told("looking", n, 0),
+        )  # fmt: skip
+    kinds = {k: sum(c.kind == k for c in made.columns) for k in ("numeric", "boolean", "category")}
+    if as_json:
+        say({"workspace": str(folder), "rows": made.rows, "columns": kinds,
+             "ignored": list(made.ignored)})  # fmt: skip
+        return
+    found = ", ".join(f"{n} {k}" for k, n in kinds.items() if n)
+    typer.echo(f"{made.rows:,} rows, columns: {found}")
+    if made.ignored:
+        typer.echo(f"left out: {', '.join(made.ignored)}")
+    if made.listed:
+        typer.echo("a deletion list lies beside it: whoever it names will be left out")
+    typer.echo(f"every choice is in {folder / 'unfit.toml'}; next: unfit train")
+
+
+def train(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Read the source, train the first model, and employ it."""
+    _train(workspace, as_json, again=False)
+
+
+def retrain(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """Train again from scratch on the rows that remain, and employ that."""
+    _train(workspace, as_json, again=True)
+
+
+def _train(named: Path | None, as_json: bool, again: bool) -> None:
+    from unfit.workspace import Workspace
+
+    with errors(), Workspace(find_workspace(named)) as ws:
+        with progress(as_json) as told:
+            made = ws.retrain(told) if again else ws.train(told)
+            ws.prepare()
+        if as_json:
+            say(made.as_dict())
+            return
+        typer.echo(
+            f"version {made.version} ({made.kind}, {made.method}) is employed after "
+            f"{took(made.seconds)}\n"
+            f"{made.rows:,} training rows, {made.subjects:,} subjects, {made.columns} encoded "
+            f"columns\ntest accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
+        )
+
+
+def predict(
+    data: Annotated[
+        str, typer.Argument(help="A CSV, Parquet or LIBSVM file, or - for stdin (CSV).")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A .csv or .parquet file; - is stdout (CSV).")
+    ] = Path("-"),
+    format: Annotated[
+        str | None, typer.Option(help="csv, parquet or libsvm; else by name.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Predict the rows of a file: class, probabilities, and the version that answered.
+
+    A category never seen in training counts as none of the known ones, and is reported.
+    """
+    from unfit.workspace import Workspace
+
+    with errors(), Workspace(find_workspace(workspace)) as ws:
+        made = ws.predict(data, output, format=format)
+    said = [f"{made.rows:,} rows predicted by version {made.version}"]
+    if made.accuracy is not None:
+        said.append(f"{100 * made.accuracy:.2f} % as labelled")
+    if made.unseen:
+        said.append(f"{made.unseen:,} with a category not seen in training")
+    typer.echo(", ".join(said), err=True)
+
+
+def forget(
+    subject: Annotated[
+        list[str] | None, typer.Option(help="A subject to forget (repeatable).")
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option(help="Row ids to forget, separated by commas (repeatable).")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option(help="A file with one subject a line (- is stdin).")
+    ] = None,
+    stdin: Annotated[bool, typer.Option("--stdin", help="One subject a line from stdin.")] = False,
+    by_row: Annotated[
+        bool, typer.Option("--by-row", help="Lines of --file and --stdin are row ids.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Refuse the request if it names an unknown or repeated id."),
+    ] = False,
+    key: Annotated[
+        str | None, typer.Option(help="Idempotency key: the same key is the same request.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Forget people: unlearn, decide whether to retrain, commit, purge.
+
+    Requests that other processes have filed are applied along. Exit codes: 0 done (unknown and
+    repeated ids are reported), 2 refused, nothing changed.
+
+    Example: unfit forget --subject 1042 --subject 77
+    """
+    from unfit.workspace import Workspace
+
+    with errors():
+        lines = _lines(file, stdin)
+        named = [r.strip() for given in rows or () for r in given.split(",") if r.strip()]
+        people = [*(subject or ()), *(lines if not by_row else ())]
+        named += lines if by_row else []
+        with Workspace(find_workspace(workspace)) as ws, progress(as_json) as told:
+            told("forgetting", 0, 0)
+            made = ws.forget(
+                subjects=people, rows=named, key=key, strict=strict, dry_run=dry_run, told=told
+            )
+            if not dry_run:
+                ws.prepare()
+    if as_json:
+        say(made.as_dict())
+        return
+    what = "would forget" if dry_run else "forgot"
+    typer.echo(
+        f"{what} {made.rows:,} row{'' if made.rows == 1 else 's'} of {made.subjects:,} "
+        f"{'id' if made.subjects == 1 else 'ids'}"
+        + (f", about {took(made.seconds)}" if dry_run else f" in {took(made.seconds)}")
+    )
+    for said, ids in (
+        ("unknown", made.unknown),
+        ("already forgotten or named twice", made.repeated),
+    ):
+        if ids:
+            more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+            typer.echo(f"{said}: {', '.join(ids[:5])}{more}")
+    action = {"employ": "the updated model is employed", "retrain": "retrained",
+              "withdraw": "the model is withdrawn", "keep": "the model stays"}  # fmt: skip
+    if dry_run:
+        typer.echo(f"expected: {action[made.action]}: {made.reason}")
+        return
+    typer.echo(f"version {made.version}: {action[made.action]}: {made.reason}")
+    if not made.purged:
+        typer.echo(
+            "the purge is not finished (a reader holds the database); the next command goes on"
+        )
+
+
+def _lines(file: Path | None, stdin: bool) -> list[str]:
+    if stdin or str(file) == "-":
+        content = sys.stdin.buffer.read()
+    elif file is not None:
+        if not file.is_file():
+            raise BadInput(f"there is no file {file}")
+        content = file.read_bytes()
+    else:
+        return []
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadInput(f"{file or 'standard input'} is not text in UTF-8") from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
+    """One screen: the model in use, who is left, what waits, what was decided and why."""
+    from unfit.cli.screen import status_screen
+    from unfit.workspace import Workspace
+
+    with errors(), Workspace(find_workspace(workspace)) as ws:
+        found = ws.status()
+    if as_json:
+        say(found.as_dict())
+    else:
+        status_screen(found, Console())
+
+
+def audit(
+    deleted: Annotated[
+        Path | None,
+        typer.Option(help="The deleted rows with their labels, if you have them (CSV or Parquet)."),
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option(min=0, help="Percent. Default: policy.disparity.")
+    ] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Retrainings with fresh noise. Default: 5 with noise, else 1."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Where the page goes. Default: reports/ in the workspace.")
+    ] = None,
+    random_state: Annotated[int | None, typer.Option(min=0, help="Of the retrainings.")] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Retrain independently and compare: did the model forget? The model in use is not touched.
+
+    Exit codes: 0 passed or not measurable, 1 the disparity is over the threshold, 2 an error.
+    """
+    from unfit import disk
+    from unfit.cli.screen import audit_screen
+    from unfit.pages.audit import audit_page
+    from unfit.workspace import Workspace
+
+    with errors(), Workspace(find_workspace(workspace)) as ws:
+        with progress(as_json) as told:
+            told("retraining independently", 0, 0)
+            made = ws.audit(
+                deleted=deleted, threshold=threshold, draws=draws, random_state=random_state
+            )
+        page = report or ws.folder / "reports" / f"audit-{made.version}.html"
+        if report is None:
+            page.parent.mkdir(exist_ok=True)
+        elif not page.resolve().parent.is_dir():
+            raise BadInput(f"there is no folder {page.parent} to put {page.name} in")
+        disk.write(page, audit_page(made, ws.status()).encode())
+    content: dict[str, Any] = made.as_dict() | {"page": str(page)}
+    if as_json:
+        say(content)
+    else:
+        audit_screen(made, Console())
+        typer.echo(f"page: {page}")
+    if made.passed is False:
+        raise typer.Exit(1)

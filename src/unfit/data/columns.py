@@ -1,0 +1,179 @@
+"""What a column is, and how its values become numbers; what `unfit.toml` says under [columns].
+
+A column is numeric, boolean or a category. Its constants are declared here or, where they are
+left out, fitted to the training rows.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unfit.data.text import as_text, plain, shorten
+from unfit.errors import BadInput
+
+Kind = Literal["numeric", "boolean", "category"]
+MISSING = ""  # the category of a missing value
+UNSEEN = -1  # the code of a category that the vocabulary does not have
+MAX_DISTINCT = 200_000
+TRUE = ("true", "t", "yes", "y", "1")
+FALSE = ("false", "f", "no", "n", "0")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One feature column. None: fitted to the data, and refitted at every retraining.
+
+    scale: "standard" is (x - mean) / sd, "range" is (x - min) / (max - min), "none" leaves x.
+    missing: what stands for a missing number: its mean, "error", or a number.
+    """
+
+    name: str
+    kind: Kind
+    scale: Literal["standard", "range", "none"] = "standard"
+    mean: float | None = None
+    sd: float | None = None
+    min: float | None = None
+    max: float | None = None
+    missing: Literal["mean", "error"] | float = "mean"
+    categories: tuple[str, ...] | None = None
+    max_categories: int = 50
+    unseen: Literal["ignore", "error"] = "ignore"
+
+    def __post_init__(self) -> None:
+        where = f"column {self.name!r}"
+        if self.kind == "numeric":
+            if self.scale == "range" and (self.min is None or self.max is None):
+                raise BadInput(
+                    f"{where}: scale = 'range' needs min and max: a fitted extreme would be one "
+                    "person's value; declare them, or use scale = 'standard'"
+                )
+            if self.scale == "range" and not (self.min or 0.0) < (self.max or 0.0):
+                raise BadInput(f"{where}: min must be below max")
+            if (self.mean is None) != (self.sd is None):
+                raise BadInput(f"{where}: declare both mean and sd, or neither")
+            if self.sd is not None and not self.sd > 0:
+                raise BadInput(f"{where}: sd must be above 0")
+        if self.kind == "category":
+            if self.max_categories < 1:
+                raise BadInput(f"{where}: max_categories must be at least 1")
+            if self.categories is not None and len(set(self.categories)) < len(self.categories):
+                raise BadInput(f"{where}: categories names one twice")
+
+    @property
+    def declared(self) -> bool:
+        if self.kind == "category":
+            return self.categories is not None
+        return self.kind == "boolean" or self.scale != "standard" or self.mean is not None
+
+
+class Vocabulary:
+    """Texts numbered in order of appearance; fixed ones answer UNSEEN to what they do not know."""
+
+    def __init__(self, name: str, texts: Sequence[str | None] = (), fixed: bool = False) -> None:
+        self.name = name
+        self.texts: list[str | None] = list(texts)
+        self.fixed = fixed
+        self._codes = {text: i for i, text in enumerate(texts) if text is not None}
+
+    def encode(self, array: pa.Array) -> np.ndarray:
+        """Codes (n,) int32 of a text array without nulls."""
+        encoded = pc.dictionary_encode(array)
+        table = np.empty(len(encoded.dictionary) + 1, np.int32)
+        for i, text in enumerate(encoded.dictionary.to_pylist()):
+            code = self._codes.get(text, UNSEEN)
+            if code == UNSEEN and not self.fixed:
+                code = len(self.texts)
+                if code >= MAX_DISTINCT:
+                    raise BadInput(
+                        f"column {self.name!r} has more than {MAX_DISTINCT:,} different values; "
+                        "leave it out (--ignore), or group them first"
+                    )
+                self._codes[text] = code
+                self.texts.append(text)
+            table[i] = code
+        return np.asarray(table[encoded.indices.to_numpy(zero_copy_only=False)])
+
+
+def numbers(array: pa.Array, column: Column, first_row: int, where: str) -> np.ndarray:
+    """Numeric or boolean values (n,) float32, NaN where missing."""
+    array = plain(array)
+    if column.kind == "boolean":
+        values = _truth(array, column.name, first_row, where)
+    else:
+        values = _float64(array, column.name, first_row, where)
+    if column.missing == "error" and np.isnan(values).any():
+        row = first_row + int(np.argmax(np.isnan(values)))
+        raise BadInput(f"{where}: row {row}, column {column.name!r}: the value is missing")
+    with np.errstate(over="ignore"):
+        small = values.astype(np.float32)
+    if np.isinf(small).any():
+        at = int(np.argmax(np.isinf(small)))
+        raise BadInput(
+            f"{where}: row {first_row + at}, column {column.name!r}: "
+            f"{values[at]} is not a usable number"
+        )
+    return small
+
+
+def _float64(array: pa.Array, name: str, first_row: int, where: str) -> np.ndarray:
+    kind = array.type
+    if pa.types.is_temporal(kind):
+        raise BadInput(f"{where}: column {name!r} holds {kind}; {DATE_ADVICE}")
+    if pa.types.is_string(kind):
+        text = pc.utf8_trim_whitespace(array)
+        try:
+            array = text.cast(pa.float64())
+        except pa.ArrowInvalid:
+            at = next(i for i, value in enumerate(text.to_pylist()) if not is_number(value))
+            raise BadInput(
+                f"{where}: row {first_row + at}, column {name!r}: "
+                f"{shorten(array[at])} is not a number"
+            ) from None
+    try:
+        numeric = array.cast(pa.float64(), safe=False)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise BadInput(f"{where}: column {name!r} holds {kind}, not numbers") from None
+    return np.asarray(pc.fill_null(numeric, float("nan")).to_numpy(zero_copy_only=False))
+
+
+def _truth(array: pa.Array, name: str, first_row: int, where: str) -> np.ndarray:
+    text = pc.utf8_lower(pc.utf8_trim_whitespace(as_text(array)))
+    values = np.full(len(text), np.nan)
+    true = pc.is_in(text, value_set=pa.array(TRUE)).to_numpy(zero_copy_only=False)
+    false = pc.is_in(text, value_set=pa.array(FALSE)).to_numpy(zero_copy_only=False)
+    values[true], values[false] = 1.0, 0.0
+    wrong = np.isnan(values) & pc.is_valid(text).to_numpy(zero_copy_only=False)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise BadInput(
+            f"{where}: row {first_row + at}, column {name!r}: "
+            f"{shorten(text[at])} is neither true nor false"
+        )
+    return values
+
+
+def categories_of(array: pa.Array, name: str, where: str) -> pa.Array:
+    """Texts without nulls; dates are refused."""
+    if pa.types.is_temporal(plain(array).type):
+        raise BadInput(f"{where}: column {name!r} holds dates; {DATE_ADVICE}")
+    return pc.fill_null(as_text(array), MISSING)
+
+
+def is_number(value: str | None) -> bool:
+    if value is None:
+        return True
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return "_" not in value
+
+
+DATE_ADVICE = (
+    "turn dates into numbers first, such as days since a fixed day, or leave the column out "
+    "(--ignore)"
+)

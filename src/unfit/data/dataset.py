@@ -1,0 +1,364 @@
+"""Rows on disk: memory-mapped arrays in one folder, opened in O(1), erased in place.
+
+A folder is one generation: written whole by `write_dataset`, renamed into place, and never grown.
+Training rows come first, then the held-out ones. Raw values are kept beside the encoded rows, so
+that a retraining can fit the constants anew without going back to the source. Forgetting zeroes a
+row's bytes; the next generation leaves it out.
+
+    values (n, a) f4    numbers as they came, NaN where missing
+    codes (n, b) i4     categories, codes into vocabulary.json
+    X (n, p) f4         encoded rows
+    labels (n,) i4      codes into vocabulary.json
+    numbers (n,) i8     the row's number in the source: rising, in either part
+    subjects (n,) i8    place among the subject ids
+    live (n,) u1        0 where the row was erased
+    subject_offsets, subject_bytes     the subject ids (data.ids)
+    subject_starts, subject_rows       the positions of each subject's rows
+    row_offsets, row_bytes, row_rows   the row ids, where a column gives them
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unfit import disk
+from unfit.data.columns import Column
+from unfit.data.encoding import BLOCK, Encoding, fit
+from unfit.data.ids import Ids
+from unfit.errors import BadInput, Damaged
+
+FORMAT = 1
+DTYPES = {
+    "values": "<f4", "codes": "<i4", "X": "<f4", "labels": "<i4", "numbers": "<i8",
+    "subjects": "<i8", "live": "|u1", "subject_offsets": "<i8", "subject_bytes": "|u1",
+    "subject_starts": "<i8", "subject_rows": "<i8", "row_offsets": "<i8", "row_bytes": "|u1",
+    "row_rows": "<i8",
+}  # fmt: skip
+ERASED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """Rows before they are encoded: of a source just read, or of an earlier generation."""
+
+    values: np.ndarray
+    codes: np.ndarray
+    labels: np.ndarray
+    numbers: np.ndarray
+    subjects: np.ndarray
+    subject_ids: Ids
+    row_ids: Ids | None
+    row_places: np.ndarray | None  # the place of each row's id among row_ids
+    vocabularies: Sequence[Sequence[str | None]]
+    label_texts: Sequence[str | None]
+
+
+class Dataset:
+    """An opened generation."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        manifest = _read_checked(folder / "manifest.json")
+        try:
+            if manifest["format"] != FORMAT:
+                raise Damaged(f"{folder.name} was written by another version of unfit")
+            self.n, self.n_train = int(manifest["rows"]), int(manifest["train"])
+            self.columns = [(str(name), str(kind)) for name, kind in manifest["columns"]]
+            arrays = {str(k): tuple(v) for k, v in manifest["arrays"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, Damaged):
+                raise
+            raise Damaged(f"the manifest of {folder.name} lacks {error}") from None
+        self._map = {name: self._open(name, shape) for name, shape in arrays.items()}
+        vocabulary = _read_checked(folder / "vocabulary.json")
+        self.vocabularies: list[list[str | None]] = vocabulary["categories"]
+        self.label_texts: list[str | None] = vocabulary["labels"]
+        self.subject_ids = Ids(self["subject_offsets"], self["subject_bytes"])
+        self.row_ids = (
+            Ids(self["row_offsets"], self["row_bytes"]) if "row_offsets" in self._map else None
+        )
+        self._counts: tuple[list[np.ndarray], np.ndarray] | None = None
+
+    def _open(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
+        path, dtype = self.folder / f"{name}.bin", np.dtype(DTYPES[name])
+        size = int(np.prod(shape)) * dtype.itemsize
+        try:
+            found = path.stat().st_size
+        except OSError:
+            raise Damaged(f"{self.folder.name}/{path.name} is missing") from None
+        if found != size:
+            raise Damaged(f"{self.folder.name}/{path.name} has {found} bytes instead of {size}")
+        if size == 0:
+            return np.empty(shape, dtype)
+        return np.asarray(np.memmap(path, dtype, "r", shape=shape))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._map[name]
+
+    @property
+    def live(self) -> np.ndarray:
+        """Mask of the rows not erased, a copy."""
+        return np.array(self["live"], dtype=np.bool_)
+
+    def subject_rows(self, subject: str) -> np.ndarray | None:
+        """Positions of a subject's rows that are still there; None for an unknown subject."""
+        place = self.subject_ids.find(subject)
+        if place is None:
+            return None
+        starts = self["subject_starts"]
+        positions = self["subject_rows"][starts[place] : starts[place + 1]]
+        return np.asarray(positions[self["live"][positions] != 0])
+
+    def row(self, row_id: str) -> int | None:
+        """The position of a row that is still there, or None."""
+        if self.row_ids is not None:
+            place = self.row_ids.find(row_id)
+            at = None if place is None else int(self["row_rows"][place])
+        else:
+            known = row_id.isascii() and row_id.isdigit() and len(row_id) < 19
+            found = self.positions_of(np.array([int(row_id)])) if known else np.empty(0, np.int64)
+            at = int(found[0]) if len(found) else None
+        return at if at is not None and self["live"][at] else None
+
+    def row_text(self, position: int) -> str | None:
+        """The id of a row, as a person names it."""
+        if self.row_ids is None:
+            return str(int(self["numbers"][position]))
+        place = np.flatnonzero(self["row_rows"] == position)
+        return self.row_ids.text(int(place[0])) if len(place) else None
+
+    def positions_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Positions of rows by their number in the source; those not here are left out."""
+        all_numbers, found = self["numbers"], []
+        for start, stop in ((0, self.n_train), (self.n_train, self.n)):
+            part = all_numbers[start:stop]
+            at = np.searchsorted(part, numbers)
+            hit = at < len(part)
+            hit[hit] = part[at[hit]] == numbers[hit]
+            found.append(start + at[hit])
+        return np.sort(np.concatenate(found))
+
+    def subjects_left(self) -> int:
+        """How many subjects have a row left."""
+        return len(np.unique(self["subjects"][self["live"] != 0]))
+
+    def raw(self) -> Raw:
+        places = None
+        if self.row_ids is not None:
+            places = np.empty(self.n, np.int64)
+            places[self["row_rows"]] = np.arange(self.n)
+        return Raw(
+            self["values"], self["codes"], self["labels"], self["numbers"], self["subjects"],
+            self.subject_ids, self.row_ids, places, self.vocabularies, self.label_texts,
+        )  # fmt: skip
+
+    def counts(self) -> tuple[list[np.ndarray], np.ndarray]:
+        """Live rows per category of each column, and per label."""
+        if self._counts is None:
+            live = self["live"] != 0
+            codes = self["codes"]
+            each = [
+                np.bincount(codes[live, j], minlength=len(texts))
+                for j, texts in enumerate(self.vocabularies)
+            ]
+            labels = np.bincount(self["labels"][live], minlength=len(self.label_texts))
+            self._counts = each, labels
+        return self._counts
+
+    def erase_rows(self, positions: np.ndarray) -> None:
+        """Zero the bytes of rows. Can be repeated."""
+        each, labels = self.counts()
+        there = positions[self["live"][positions] != 0]
+        for j, count in enumerate(each):
+            np.subtract.at(count, self["codes"][there, j], 1)
+        np.subtract.at(labels, self["labels"][there], 1)
+        for name in ERASED:
+            array = self[name]
+            width = int(np.prod(array.shape[1:])) * array.itemsize
+            disk.zero_rows(self.folder / f"{name}.bin", width, positions)
+
+    def erase_ids(self, positions: np.ndarray) -> None:
+        """Zero the ids of erased rows, and of subjects who have no row left. Can be repeated."""
+        starts, rows, live = self["subject_starts"], self["subject_rows"], self["live"]
+        gone = [
+            place
+            for place in np.unique(self["subjects"][positions])
+            if not live[rows[starts[place] : starts[place + 1]]].any()
+        ]
+        self._zero_texts("subject", self.subject_ids, np.array(gone, np.int64))
+        if self.row_ids is not None:
+            wanted = np.isin(self["row_rows"], positions)
+            self._zero_texts("row", self.row_ids, np.flatnonzero(wanted))
+
+    def _zero_texts(self, name: str, ids: Ids, places: np.ndarray) -> None:
+        spans = [np.arange(ids.offsets[p], ids.offsets[p + 1]) for p in places]
+        if spans:
+            disk.zero_rows(self.folder / f"{name}_bytes.bin", 1, np.concatenate(spans))
+
+    def unused(self) -> dict[str, set[str]]:
+        """Categories by column that no live row holds, with the labels under ''."""
+        each, labels = self.counts()
+        names = [name for name, kind in self.columns if kind == "category"]
+        found = {
+            name: {t for t, c in zip(texts, count, strict=False) if t is not None and c == 0}
+            for name, texts, count in zip(names, self.vocabularies, each, strict=True)
+        }
+        found[""] = {
+            t for t, c in zip(self.label_texts, labels, strict=False) if t is not None and c == 0
+        }
+        return {name: texts for name, texts in found.items() if texts}
+
+    def drop_texts(self, unused: dict[str, set[str]]) -> None:
+        """Write the vocabulary anew without categories and labels that nobody holds."""
+        names = [name for name, kind in self.columns if kind == "category"]
+        self.vocabularies = [
+            [None if t in unused.get(name, ()) else t for t in texts]
+            for name, texts in zip(names, self.vocabularies, strict=True)
+        ]
+        self.label_texts = [None if t in unused.get("", ()) else t for t in self.label_texts]
+        _write_checked(
+            self.folder / "vocabulary.json",
+            {"categories": self.vocabularies, "labels": self.label_texts},
+        )
+
+
+def write_dataset(
+    folder: Path,
+    raw: Raw,
+    train: np.ndarray,
+    test: np.ndarray,
+    columns: Sequence[Column],
+    norm: float | None,
+    min_rows: int,
+    progress: Progress | None = None,
+) -> Encoding:
+    """Write the given rows of `raw` as a new generation; the encoding fitted to the training rows.
+
+    train, test: rising positions in raw. The folder must be new; it is complete when this returns.
+    """
+    order = np.concatenate([train, test]).astype(np.int64)
+    n, n_train = len(order), len(train)
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def put(name: str, blocks: Iterable[np.ndarray]) -> None:
+        with disk.ArrayWriter(folder / f"{name}.bin", DTYPES[name]) as writer:
+            rows, width = 0, ()
+            for block in blocks:
+                writer.append(block)
+                rows, width = rows + len(block), block.shape[1:]
+            shapes[name] = (rows, *width)
+
+    put("values", _gather(raw.values, order))
+    put("codes", _gather(raw.codes, order))
+    put("labels", _gather(raw.labels, order))
+    put("numbers", _gather(raw.numbers, order))
+    put("live", [np.ones(n, np.uint8)])
+    _put_ids(put, raw, order)
+
+    vocabularies = [
+        _still_used(texts, raw.codes[:, j], order) for j, texts in enumerate(raw.vocabularies)
+    ]
+    label_texts = _still_used(raw.label_texts, raw.labels, order)
+    values = _map(folder, "values", shapes)
+    codes = _map(folder, "codes", shapes)
+
+    def training_blocks() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        for start in range(0, n_train, BLOCK):
+            part = slice(start, min(start + BLOCK, n_train))
+            yield values[part], codes[part]
+
+    encoding = fit(columns, vocabularies, training_blocks, norm, min_rows)
+    if encoding.width == 0:
+        raise BadInput("no column is left to learn from")
+    disk.require_space(folder, 4 * n * encoding.width, "the encoded data")
+    slots = encoding.slots(vocabularies)
+
+    def encoded() -> Iterator[np.ndarray]:
+        for start in range(0, n, BLOCK):
+            yield encoding.encode(
+                values[start : start + BLOCK], codes[start : start + BLOCK], slots
+            )
+            if progress is not None:
+                progress("encoding", min(start + BLOCK, n), n)
+
+    put("X", encoded())
+    vocabulary = {"categories": vocabularies, "labels": label_texts}
+    _write_checked(folder / "vocabulary.json", vocabulary)
+    manifest = {
+        "format": FORMAT, "rows": n, "train": n_train,
+        "columns": [[c.name, c.kind] for c in columns],
+        "arrays": {name: list(shape) for name, shape in shapes.items()},
+    }  # fmt: skip
+    _write_checked(folder / "manifest.json", manifest)
+    disk.sync_folder(folder)
+    return encoding
+
+
+def _put_ids(put: Callable[[str, Iterable[np.ndarray]], None], raw: Raw, order: np.ndarray) -> None:
+    subjects = raw.subjects[order]
+    used, place = np.unique(subjects, return_inverse=True)
+    ids = raw.subject_ids.take(used)
+    by_subject = np.argsort(place, kind="stable")
+    counts = np.bincount(place, minlength=len(used))
+    put("subjects", [place])
+    put("subject_offsets", [ids.offsets])
+    put("subject_bytes", [ids.data])
+    put("subject_starts", [np.concatenate([[0], np.cumsum(counts)])])
+    put("subject_rows", [by_subject])
+    if raw.row_ids is not None and raw.row_places is not None:
+        places = raw.row_places[order]
+        by_place = np.argsort(places)
+        row_ids = raw.row_ids.take(places[by_place])
+        put("row_offsets", [row_ids.offsets])
+        put("row_bytes", [row_ids.data])
+        put("row_rows", [by_place])
+
+
+def _gather(array: np.ndarray, order: np.ndarray) -> Iterator[np.ndarray]:
+    for start in range(0, max(1, len(order)), BLOCK):
+        yield array[order[start : start + BLOCK]]
+
+
+def _still_used(
+    texts: Sequence[str | None], codes: np.ndarray, order: np.ndarray
+) -> list[str | None]:
+    count = np.zeros(len(texts) + 1, np.int64)
+    for start in range(0, len(order), BLOCK):
+        count += np.bincount(codes[order[start : start + BLOCK]], minlength=len(count))
+    return [text if count[i] else None for i, text in enumerate(texts)]
+
+
+def _map(folder: Path, name: str, shapes: dict[str, tuple[int, ...]]) -> np.ndarray:
+    if 0 in shapes[name]:
+        return np.empty(shapes[name], DTYPES[name])
+    return np.memmap(folder / f"{name}.bin", DTYPES[name], "r", shape=shapes[name])
+
+
+def _canonical(content: object) -> bytes:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _write_checked(path: Path, content: dict[str, Any]) -> None:
+    checksum = hashlib.sha256(_canonical(content)).hexdigest()
+    disk.write(path, _canonical({"content": content, "sha256": checksum}))
+
+
+def _read_checked(path: Path) -> dict[str, Any]:
+    where = f"{path.parent.name}/{path.name}"
+    try:
+        whole = json.loads(path.read_bytes())
+        content, checksum = whole["content"], whole["sha256"]
+    except OSError:
+        raise Damaged(f"{where} is missing or cannot be read") from None
+    except (ValueError, KeyError, TypeError):
+        raise Damaged(f"{where} is not what unfit wrote; restore it from a backup") from None
+    if hashlib.sha256(_canonical(content)).hexdigest() != checksum:
+        raise Damaged(f"{where} is not what unfit wrote; restore it from a backup")
+    return dict(content)

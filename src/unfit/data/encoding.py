@@ -1,0 +1,290 @@
+"""From raw values to the numbers a model sees, and the constants that takes.
+
+Raw values are numbers (n, a) float32 with NaN for missing, and categories (n, b) int32, codes into
+vocabularies. Encoded rows are (n, p) float32: scaled numbers first, then one column per category;
+all divided by the norm bound. An Encoding holds every constant and says where it came from; those
+that were fitted are derived from the data and are fitted anew at each retraining.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+
+from unfit.data.columns import UNSEEN, Column, Vocabulary, categories_of, numbers
+from unfit.errors import BadInput, Damaged
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+BLOCK = 1 << 15
+
+Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A column with its constants: x -> (x - shift) / scale, or one column per category.
+
+    A category that no remaining row holds is retired to None: its place stays, its name goes.
+    """
+
+    column: Column
+    shift: float = 0.0
+    scale: float = 1.0
+    fill: float = 0.0
+    categories: tuple[str | None, ...] = ()
+    constants: Literal["declared", "fitted"] = "declared"
+
+    @property
+    def width(self) -> int:
+        return len(self.categories) if self.column.kind == "category" else 1
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """All columns in the order of unfit.toml, and the norm bound.
+
+    norm: rows are divided by it. clip: rows longer than a declared bound are cut to it. A fitted
+    bound is the longest training row.
+    """
+
+    columns: tuple[Encoded, ...]
+    norm: float = 1.0
+    clip: bool = False
+    norm_fitted: bool = False
+
+    @property
+    def numeric(self) -> list[Encoded]:
+        return [c for c in self.columns if c.column.kind != "category"]
+
+    @property
+    def categorical(self) -> list[Encoded]:
+        return [c for c in self.columns if c.column.kind == "category"]
+
+    @property
+    def width(self) -> int:
+        return sum(c.width for c in self.columns)
+
+    def names(self) -> list[str]:
+        """One name per encoded column."""
+        names = [c.column.name for c in self.numeric]
+        for c in self.categorical:
+            names += [f"{c.column.name}={text}" for text in c.categories]
+        return names
+
+    def encode(
+        self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Rows (m, p) float32. slots[j][code]: the place of a raw code of category j, or -1."""
+        X = self._unbounded(values, codes, slots)
+        if self.clip:
+            lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+            X /= np.maximum(lengths, self.norm).astype(np.float32)[:, None]
+        elif self.norm != 1.0:
+            X /= np.float32(self.norm)
+        return X
+
+    def _unbounded(
+        self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        X = np.zeros((len(values), self.width), np.float32)
+        a = len(self.numeric)
+        if a:
+            shift, scale, fill = np.array([(c.shift, c.scale, c.fill) for c in self.numeric]).T
+            filled = np.where(np.isnan(values), fill.astype(np.float32), values)
+            X[:, :a] = (filled - shift) / scale
+        at = a
+        for j, column in enumerate(self.categorical):
+            place = slots[j][codes[:, j]]
+            rows = np.flatnonzero(place >= 0)
+            X[rows, at + place[rows]] = 1.0
+            at += column.width
+        return X
+
+    def slots(self, vocabularies: Sequence[Sequence[str | None]]) -> list[np.ndarray]:
+        """For every category column: raw code -> place among its categories, or -1."""
+        tables = []
+        for column, texts in zip(self.categorical, vocabularies, strict=True):
+            place = {text: i for i, text in enumerate(column.categories) if text is not None}
+            table = [-1 if text is None else place.get(text, -1) for text in texts]
+            tables.append(np.array([*table, -1], np.int64))  # the last one answers UNSEEN
+        return tables
+
+    def own_slots(self) -> list[np.ndarray]:
+        """For codes that are places already, as `Reader.of(encoding)` gives them."""
+        return [np.array([*range(c.width), -1], np.int64) for c in self.categorical]
+
+    def retire(self, held: Mapping[str, set[str | None]]) -> "Encoding":
+        """Without the names of fitted categories that are not held, by column."""
+
+        def one(c: Encoded) -> Encoded:
+            if c.column.kind != "category" or c.constants == "declared":
+                return c
+            texts = held[c.column.name]
+            return replace(c, categories=tuple(t if t in texts else None for t in c.categories))
+
+        return replace(self, columns=tuple(one(c) for c in self.columns))
+
+    def to_json(self) -> dict[str, object]:
+        return cast(dict[str, object], _adapter().dump_python(self, mode="json"))
+
+    @classmethod
+    def from_json(cls, card: object) -> "Encoding":
+        try:
+            return _adapter().validate_python(card)
+        except ValueError:
+            raise Damaged("the model card does not say how to encode rows") from None
+
+
+@cache
+def _adapter() -> "TypeAdapter[Encoding]":
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Encoding)
+
+
+class Reader:
+    """Record batches to raw values, with vocabularies that grow (or are fixed, to predict)."""
+
+    def __init__(
+        self, columns: Sequence[Column], vocabularies: Sequence[Vocabulary] | None = None
+    ) -> None:
+        self.columns = list(columns)
+        self.numeric = [c for c in columns if c.kind != "category"]
+        self.categorical = [c for c in columns if c.kind == "category"]
+        self.vocabularies = (
+            [Vocabulary(c.name) for c in self.categorical] if vocabularies is None
+            else list(vocabularies)
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, encoding: Encoding) -> "Reader":
+        """Codes are places among the categories of the encoding."""
+        vocabularies = [
+            Vocabulary(c.column.name, c.categories, fixed=True) for c in encoding.categorical
+        ]
+        return cls([c.column for c in encoding.columns], vocabularies)
+
+    def require(self, available: Sequence[str], where: str) -> None:
+        lacking = [c.name for c in self.columns if c.name not in available]
+        if lacking:
+            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+            raise BadInput(f"{where} has no column {lacking[0]!r}{more}")
+
+    def read(
+        self, batch: pa.RecordBatch, first_row: int, where: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers (m, a) and category codes (m, b)."""
+        m = batch.num_rows
+        values = np.empty((m, len(self.numeric)), np.float32)
+        for j, column in enumerate(self.numeric):
+            values[:, j] = numbers(batch.column(column.name), column, first_row, where)
+        codes = np.empty((m, len(self.categorical)), np.int32)
+        for j, (column, vocabulary) in enumerate(
+            zip(self.categorical, self.vocabularies, strict=True)
+        ):
+            texts = categories_of(batch.column(column.name), column.name, where)
+            codes[:, j] = vocabulary.encode(texts)
+            if vocabulary.fixed and column.unseen == "error" and (codes[:, j] == UNSEEN).any():
+                at = int(np.argmax(codes[:, j] == UNSEEN))
+                raise BadInput(
+                    f"{where}: row {first_row + at}, column {column.name!r}: "
+                    f"{texts[at].as_py()!r} was not seen in training"
+                )
+        return values, codes
+
+
+def fit(
+    columns: Sequence[Column],
+    vocabularies: Sequence[Sequence[str | None]],
+    blocks: Blocks,
+    norm: float | None,
+    min_rows: int,
+) -> Encoding:
+    """The encoding of training rows that `blocks()` yields, as often as it is called.
+
+    norm: a declared bound (0: none), or None for the longest row. min_rows: fewer rows than this
+    neither make a category nor a mean, which would be about single people.
+    """
+    numeric = [c for c in columns if c.kind != "category"]
+    categorical = [c for c in columns if c.kind == "category"]
+    moments = _Moments(len(numeric))
+    counts = [np.zeros(len(texts) + 1, np.int64) for texts in vocabularies]
+    for values, codes in blocks():
+        moments.take(values)
+        for j, count in enumerate(counts):
+            count += np.bincount(codes[:, j], minlength=len(count))
+    mean, sd = moments.result(min_rows)
+    made = {c.name: _scaled(c, mean[j], sd[j]) for j, c in enumerate(numeric)}
+    for j, c in enumerate(categorical):
+        kept = _kept(c, vocabularies[j], counts[j], min_rows)
+        made[c.name] = Encoded(c, categories=kept, constants=_origin(c))
+    encoding = Encoding(tuple(made[c.name] for c in columns))
+    if norm is not None:
+        return encoding if norm == 0 else replace(encoding, norm=norm, clip=True)
+    longest, slots = 0.0, encoding.slots(vocabularies)
+    for values, codes in blocks():
+        X = encoding.encode(values, codes, slots)
+        if len(X):
+            longest = max(longest, float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max()))
+    bound = float(np.sqrt(longest)) if longest > 0 else 1.0
+    return replace(encoding, norm=bound, norm_fitted=True)
+
+
+def _kept(
+    column: Column, texts: Sequence[str | None], counts: np.ndarray, min_rows: int
+) -> tuple[str, ...]:
+    if column.categories is not None:
+        return column.categories
+    known = [(-int(counts[i]), t) for i, t in enumerate(texts) if t is not None]
+    often = sorted((c, t) for c, t in known if -c >= min_rows)[: column.max_categories]
+    return tuple(sorted(t for _, t in often))
+
+
+def _scaled(column: Column, mean: float, sd: float) -> Encoded:
+    shift, scale = 0.0, 1.0
+    if column.kind == "numeric" and column.scale == "range":
+        shift, scale = column.min or 0.0, (column.max or 0.0) - (column.min or 0.0)
+    elif column.kind == "numeric" and column.scale == "standard":
+        shift, scale = (mean, sd) if column.mean is None else (column.mean, column.sd or 1.0)
+    if isinstance(column.missing, float | int):
+        fill = float(column.missing)
+    else:
+        declared = column.declared and column.kind == "numeric"
+        fill = shift if declared else mean
+    return Encoded(column, float(shift), float(scale), float(fill), constants=_origin(column))
+
+
+def _origin(column: Column) -> Literal["declared", "fitted"]:
+    return "declared" if column.declared else "fitted"
+
+
+class _Moments:
+    """Mean and deviation of columns with gaps, in one pass, shifted by the first block's mean."""
+
+    def __init__(self, width: int) -> None:
+        self.n, self.sum, self.squares = (np.zeros(width) for _ in range(3))
+        self.origin: np.ndarray | None = None
+
+    def take(self, values: np.ndarray) -> None:
+        known = ~np.isnan(values)
+        wide = np.where(known, values, 0.0).astype(np.float64)
+        if self.origin is None:
+            self.origin = wide.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        wide = np.where(known, wide - self.origin, 0.0)
+        self.n += known.sum(axis=0)
+        self.sum += wide.sum(axis=0)
+        self.squares += np.einsum("ij,ij->j", wide, wide)
+
+    def result(self, min_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        n = np.maximum(self.n, 1)
+        offset = self.sum / n
+        mean = (0.0 if self.origin is None else self.origin) + offset
+        sd = np.sqrt(np.maximum(self.squares / n - offset**2, 0))
+        few = self.n < min_rows
+        flat = few | (sd <= 1e-12 * np.abs(mean))
+        return np.where(few, 0.0, mean), np.where(flat, 1.0, sd)

@@ -1,0 +1,323 @@
+"""Where rows come from: CSV, Parquet and LIBSVM files, SQL tables and queries, in blocks.
+
+A source yields Arrow record batches and never holds more than one. Whatever is wrong with a file
+becomes one sentence that names it. Knows nothing of columns' meaning.
+"""
+
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from unfit.data.text import shorten
+from unfit.errors import BadInput, Unavailable
+
+BLOCK_ROWS = 1 << 16
+BLOCK_BYTES = 8 << 20
+SUFFIXES = {
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
+    ".libsvm": "libsvm", ".svm": "libsvm", ".svmlight": "libsvm",
+}  # fmt: skip
+FORMATS = ("csv", "parquet", "libsvm", "sql")
+
+
+class Source(Protocol):
+    """Rows in blocks, in an order that does not change."""
+
+    name: str
+
+    def columns(self) -> list[str]: ...
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows, all columns or the named ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class Location:
+    """What names a source: a path, or a database URL with a table or a query."""
+
+    path: Path | None = None
+    format: str | None = None
+    url: str | None = None
+    table: str | None = None
+    query: str | None = None
+    missing: tuple[str, ...] = ("",)
+
+
+def open_source(location: Location) -> Source:
+    """The source of a location; its header has been read."""
+    if location.url is not None:
+        return SqlSource(location.url, location.table, location.query)
+    path = location.path
+    if path is None:
+        raise BadInput("a source needs a path or a url")
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder; name a file")
+    if not path.exists():
+        raise BadInput(f"there is no file {path}")
+    kind = location.format or guess_format(path)
+    if kind == "parquet":
+        return ParquetSource(path)
+    if kind == "libsvm":
+        return LibsvmSource(path)
+    return CsvSource(path, location.missing)
+
+
+def guess_format(path: Path) -> str:
+    suffixes = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
+    found = SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if found is None:
+        raise BadInput(
+            f"cannot tell the format of {path.name} from its name; use --format "
+            f"{', '.join(FORMATS[:3])}"
+        )
+    return found
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Whatever a reader says, in a sentence that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError) as error:
+        first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise BadInput(f"cannot read {name}: {first}") from None
+
+
+class CsvSource:
+    """A header line, then rows; every value arrives as text, missing ones as null."""
+
+    def __init__(self, path: Path | BinaryIO, missing: Sequence[str] = ("",)) -> None:
+        self.name = path.name if isinstance(path, Path) else "standard input"
+        self._stream: BinaryIO | None = None
+        self._path = path if isinstance(path, Path) else None
+        if not isinstance(path, Path):  # a pipe can be read once: keep its bytes
+            self._bytes = path.read()
+        self._missing = tuple(missing)
+        self._delimiter = "\t" if self._path and ".tsv" in self._path.suffixes else ","
+        self._header = self._read_header()
+
+    def _open(self) -> BinaryIO:
+        if self._path is None:
+            return io.BytesIO(self._bytes)
+        if self._path.suffix == ".gz":
+            return cast(BinaryIO, gzip.GzipFile(self._path))
+        return self._path.open("rb")
+
+    def _read_header(self) -> list[str]:
+        with _reading(self.name), self._open() as file:
+            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            try:
+                names = next(csv.reader(text, delimiter=self._delimiter, strict=True))
+            except StopIteration:
+                raise BadInput(
+                    f"{self.name} is empty; the first line should name columns"
+                ) from None
+            except csv.Error as error:
+                raise BadInput(f"cannot read the header of {self.name}: {error}") from None
+        _check_names(names, self.name)
+        return names
+
+    def columns(self) -> list[str]:
+        return list(self._header)
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        from pyarrow import csv as arrow_csv
+
+        wanted = self._header if columns is None else list(columns)
+        with _reading(self.name), self._open() as file:
+            reader = arrow_csv.open_csv(
+                file,
+                read_options=arrow_csv.ReadOptions(
+                    use_threads=False, block_size=BLOCK_BYTES,
+                    column_names=self._header, skip_rows=1,
+                ),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self._delimiter, newlines_in_values=True
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    column_types={name: pa.string() for name in self._header},
+                    include_columns=wanted, null_values=list(self._missing),
+                    strings_can_be_null=True, quoted_strings_can_be_null=True,
+                ),
+            )  # fmt: skip
+            for batch in reader:
+                if batch.num_rows:
+                    yield batch
+
+
+class ParquetSource:
+    """A Parquet file, row groups in order."""
+
+    def __init__(self, path: Path) -> None:
+        from pyarrow import parquet
+
+        self.name = path.name
+        self._path = path
+        with _reading(self.name), parquet.ParquetFile(path) as file:
+            self._columns = [str(name) for name in file.schema_arrow.names]
+        _check_names(self._columns, self.name)
+
+    def columns(self) -> list[str]:
+        return list(self._columns)
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        from pyarrow import parquet
+
+        with _reading(self.name), parquet.ParquetFile(self._path) as file:
+            wanted = None if columns is None else list(columns)
+            yield from file.iter_batches(BLOCK_ROWS, columns=wanted)
+
+
+class LibsvmSource:
+    """Lines of `label index:value ...`; columns are called f1, f2 ... after their indices."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.name
+        self._path = path
+        if path.suffix in (".gz", ".bz2"):
+            raise BadInput(f"{path.name} is compressed; unpack it first")
+        self._width = 0
+        for _, chunk, first in self._chunks():
+            indices = [int(i) for i in re.findall(rb"[\s](\d+):", chunk)]
+            if indices and min(indices) < 1:
+                raise BadInput(f"{self.name}: index 0 near line {first}; indices start at 1")
+            self._width = max([self._width, *indices])
+        if self._width == 0:
+            raise BadInput(f"{self.name} has no index:value pairs; is it a LIBSVM file?")
+
+    def _chunks(self) -> Iterator[tuple[int, bytes, int]]:
+        """Whole lines of about BLOCK_BYTES: offset, bytes, number of the first line."""
+        with _reading(self.name), self._path.open("rb") as file:
+            offset, line = 0, 1
+            while chunk := file.read(BLOCK_BYTES):
+                chunk += file.readline()
+                yield offset, chunk, line
+                offset += len(chunk)
+                line += chunk.count(b"\n")
+
+    def columns(self) -> list[str]:
+        return ["label", *(f"f{i}" for i in range(1, self._width + 1))]
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        from sklearn.datasets import load_svmlight_file
+
+        names = self.columns()
+        for _, chunk, first in self._chunks():
+            try:
+                X, y = load_svmlight_file(
+                    io.BytesIO(chunk), n_features=self._width, zero_based=False
+                )
+            except (ValueError, OverflowError):
+                raise BadInput(f"{self.name}: {self._bad_line(chunk, first)}") from None
+            step = max(1, BLOCK_BYTES // (8 * self._width))
+            for start in range(0, X.shape[0], step):
+                dense = X[start : start + step].toarray()
+                arrays = [pa.array(y[start : start + step])]
+                arrays += [pa.array(column) for column in np.ascontiguousarray(dense.T)]
+                batch = pa.RecordBatch.from_arrays(arrays, names=names)
+                yield batch if columns is None else batch.select(list(columns))
+
+    @staticmethod
+    def _bad_line(chunk: bytes, first: int) -> str:
+        pair = re.compile(rb"^\d+:[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?)$")
+        number = re.compile(rb"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+        for i, line in enumerate(chunk.splitlines()):
+            parts = line.split(b"#")[0].split()
+            if parts and not (number.match(parts[0]) and all(pair.match(p) for p in parts[1:])):
+                shown = shorten(line.decode("utf-8", "replace"))
+                return f"line {first + i} is not `label index:value ...`: {shown}"
+        return f"lines from {first} on are not `label index:value ...` with rising indices"
+
+
+class SqlSource:
+    """A table or a query of a database that SQLAlchemy can reach."""
+
+    def __init__(self, url: str, table: str | None, query: str | None) -> None:
+        import sqlalchemy as sa
+
+        if (table is None) == (query is None):
+            raise BadInput("a database needs either a table or a query")
+        self.name = f"table {table}" if table else "the query"
+        try:
+            self._engine = sa.create_engine(psycopg_url(url))
+            if table is not None:
+                schema, _, bare = table.rpartition(".")
+                self._statement: sa.Executable = sa.select(
+                    sa.Table(bare, sa.MetaData(), schema=schema or None, autoload_with=self._engine)
+                )
+            else:
+                self._statement = sa.text(query or "")
+            with self._engine.connect() as connection:
+                result = connection.execution_options(stream_results=True).execute(self._statement)
+                self._columns = [str(name) for name in list(result.keys())]
+                result.close()
+        except sa.exc.NoSuchTableError:
+            raise BadInput(f"the database has no table {table}") from None
+        except (sa.exc.SQLAlchemyError, ImportError) as error:
+            raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
+        _check_names(self._columns, self.name)
+
+    def columns(self) -> list[str]:
+        return list(self._columns)
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        import sqlalchemy as sa
+
+        wanted = self._columns if columns is None else list(columns)
+        at = [self._columns.index(name) for name in wanted]
+        types: list[pa.DataType | None] = [None] * len(at)
+        try:
+            with _reading(self.name), self._engine.connect() as connection:
+                streaming = connection.execution_options(stream_results=True, yield_per=BLOCK_ROWS)
+                for rows in streaming.execute(self._statement).partitions():
+                    values = list(zip(*rows, strict=True))
+                    arrays = []
+                    for j, i in enumerate(at):
+                        array = pa.array(values[i], from_pandas=True)
+                        known = types[j]
+                        if known is None and not pa.types.is_null(array.type):
+                            types[j] = array.type
+                        elif known is not None and array.type != known:
+                            array = array.cast(known)
+                        arrays.append(array)
+                    yield pa.RecordBatch.from_arrays(arrays, names=wanted)
+        except sa.exc.SQLAlchemyError as error:
+            raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
+
+
+def psycopg_url(url: str) -> str:
+    """postgresql:// and postgres:// mean psycopg 3 here."""
+    if re.match(r"postgres(ql)?://", url):
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:
+            raise Unavailable(
+                "PostgreSQL needs its driver: pip install 'unfit[postgres]'"
+            ) from None
+        return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
+    return url
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return (str(cause).strip() or type(cause).__name__).splitlines()[0][:200]
+
+
+def _check_names(names: Sequence[str], where: str) -> None:
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if not name.strip():
+            raise BadInput(f"{where}: column {i + 1} has no name")
+        if name in seen:
+            raise BadInput(f"{where}: two columns are called {name!r}")
+        seen.add(name)

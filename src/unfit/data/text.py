@@ -1,0 +1,51 @@
+"""Values as text, one way everywhere: ids, labels and categories are compared as these strings.
+
+Whole numbers are written without a point (1042, also when a file holds 1042.0), truth as true and
+false, text as it stands. So a subject is the same in a CSV file, in Parquet and in a database.
+"""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from unfit.errors import BadInput
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """Without dictionary or view encodings: the values themselves."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.dictionary_decode()
+        kind = array.type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        array = array.cast(pa.string())
+    return array
+
+
+def as_text(array: pa.Array) -> pa.Array:
+    """A string array; null where the value is missing."""
+    array = plain(array)
+    kind = array.type
+    if pa.types.is_string(kind):
+        return array
+    if pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if pa.types.is_boolean(kind):
+        return pc.if_else(array, "true", "false")
+    if pa.types.is_integer(kind):
+        return array.cast(pa.string())
+    if pa.types.is_floating(kind):
+        array = array.cast(pa.float64())
+        missing = pc.is_nan(array)
+        whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
+        numbers = pc.if_else(pc.fill_null(whole, False), array, 0.0).cast(pa.int64())
+        text = pc.if_else(whole, numbers.cast(pa.string()), array.cast(pa.string()))
+        return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+    if pa.types.is_decimal(kind):
+        return as_text(array.cast(pa.float64()))
+    raise BadInput(f"values of type {kind} cannot serve as ids, labels or categories")
+
+
+def shorten(value: object, length: int = 40) -> str:
+    """A value for an error message."""
+    text = str(value)
+    return repr(text if len(text) <= length else text[: length - 3] + "...")

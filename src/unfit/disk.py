@@ -1,0 +1,122 @@
+"""Files that survive a crash: written aside, brought to the disk, renamed into place.
+
+Nothing of ours but the named points. `TEMPORARY` marks what a crash may leave; the next opening
+sweeps it.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import numpy as np
+
+from unfit.errors import Unavailable
+
+TEMPORARY = ".tmp"
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames and removals in a folder last."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to that becomes `path` if the block ends well, and vanishes if not."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o600)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write(path: Path, content: bytes) -> None:
+    with replacing(path) as file:
+        file.write(content)
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def remove(path: Path) -> None:
+    """A file or a whole folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def sweep(folder: Path, keep: set[str]) -> list[str]:
+    """Remove everything in a folder but what is named; the names removed."""
+    if not folder.is_dir():
+        return []
+    gone = sorted(entry.name for entry in folder.iterdir() if entry.name not in keep)
+    for name in gone:
+        remove(folder / name)
+    if gone:
+        sync_folder(folder)
+    return gone
+
+
+def zero_rows(path: Path, row_bytes: int, positions: np.ndarray) -> None:
+    """Overwrite rows of a flat file with zeros, in place, and bring that to the disk."""
+    if len(positions) == 0 or row_bytes == 0:
+        return
+    ordered = np.unique(positions)
+    breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
+    with path.open("r+b", buffering=0) as file:
+        for run in np.split(ordered, breaks):
+            os.pwrite(file.fileno(), bytes(row_bytes * len(run)), int(run[0]) * row_bytes)
+        os.fsync(file.fileno())
+
+
+class ArrayWriter:
+    """Appends blocks of an array to a file; synced when closed."""
+
+    def __init__(self, path: Path, dtype: str) -> None:
+        self.path, self.dtype = path, np.dtype(dtype)
+        self._file = path.open("wb")
+
+    def append(self, block: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(block, self.dtype).data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        if kind is None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self._file.close()
+
+
+def require_space(folder: Path, nbytes: int, what: str) -> None:
+    """An error before any work if a disk cannot take this many bytes more."""
+    free = shutil.disk_usage(folder).free
+    if nbytes > free:
+        raise Unavailable(
+            f"{what} needs {nbytes / 1e9:.3g} GB but the disk of {folder} has {free / 1e9:.3g} GB "
+            "free; make room, or put the workspace on a larger disk"
+        )

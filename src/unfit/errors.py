@@ -1,0 +1,22 @@
+"""Errors for people: one sentence that says what was wrong, where, and what to do.
+
+Every room above core may raise them; the command line prints them and exits with `exit_code`.
+"""
+
+
+class UnfitError(ValueError):
+    """What a person can put right. Whoever raises it has changed nothing."""
+
+    exit_code = 2
+
+
+class BadInput(UnfitError):
+    """A file, table, field or argument that cannot be used."""
+
+
+class Damaged(UnfitError):
+    """A file of the workspace that is not as it was written."""
+
+
+class Unavailable(UnfitError):
+    """What is asked for cannot be done in the present state of the workspace or the machine."""

@@ -1,0 +1,156 @@
+"""The pipeline as pure steps: open with a baseline, unlearn and evaluate, facts for the policy.
+
+Rows, randomness and everything else are handed in. May know methods, engines and core.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from unfit.audit import predicted
+from unfit.core.metrics import accuracy, accuracy_disparity, sape
+from unfit.core.objective import Rows
+from unfit.core.sgd import Progress
+from unfit.engines.base import Engine
+from unfit.lifecycle.policy import Facts
+from unfit.methods.base import Method, State
+
+THETA = 0.45  # the share of rows that the rehearsal deletes
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The model the pipeline opened with: rows, test accuracy, and the slope c.
+
+    c = AccDis / AccErr_init at one rehearsal: theta of the rows, all of one class, deleted at once.
+    """
+
+    rows: int
+    accuracy: float
+    slope: float
+    theta: float
+    rehearsed_acc_dis: float
+    rehearsed_acc_err_init: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "Baseline":
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A trained state, its baseline, and which test rows it got right."""
+
+    state: State
+    baseline: Baseline
+    hits: np.ndarray
+
+
+@dataclass(frozen=True)
+class Step:
+    """An updated state and what the policy is to know of it."""
+
+    state: State
+    facts: Facts
+
+
+def hits(weights: np.ndarray, test: Rows) -> np.ndarray:
+    """Which rows are predicted right, (n,) bool."""
+    if len(test) == 0:
+        return np.zeros(0, np.bool_)
+    return np.asarray(predicted(test.X, weights) == test.codes)
+
+
+def open_pipeline(
+    method: Method,
+    data: Engine,
+    test: Rows,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+    theta: float = THETA,
+) -> Opened:
+    """Train, evaluate, rehearse."""
+    state = method.train(data, rng, progress)
+    right = hits(state.weights, test)
+    baseline = rehearse(method, state, data, test, right, rng, theta)
+    return Opened(state, baseline, right)
+
+
+def rehearse(
+    method: Method,
+    state: State,
+    data: Engine,
+    test: Rows,
+    right: np.ndarray,
+    rng: np.random.Generator,
+    theta: float = THETA,
+) -> Baseline:
+    """Learn c: delete theta of the rows from the largest class, unlearn and retrain, compare.
+
+    Differences finer than one test row or one deleted row cannot be seen, so both errors are
+    taken to be at least that: c is neither infinite nor zero by accident.
+    """
+    initial = float(right.mean()) if len(right) else 0.0
+    codes = data.codes
+    remaining = np.flatnonzero(data.remaining)
+    largest = int(np.bincount(codes[remaining]).argmax())
+    members = remaining[codes[remaining] == largest]
+    count = min(int(theta * len(remaining)), len(members) - 1)
+    if count < 1 or len(right) == 0:
+        return Baseline(len(remaining), initial, 1.0, 0.0, 0.0, 0.0)
+    deleted = np.sort(rng.choice(members, count, replace=False))
+    updated = method.unlearn(method.prepare(state, data), data, deleted, rng)
+    without = data.shared()
+    without.forget(deleted)
+    if method.settings.sigma > 0:
+        retrained = method.train(without, rng).weights
+    else:
+        retrained = method.optimum(without, rng)
+    gone = data.take(deleted)
+    of_updated = accuracy(predicted(gone.X, updated.weights), gone.codes)
+    of_retrained = accuracy(predicted(gone.X, retrained), gone.codes)
+    after = float(hits(updated.weights, test).mean())
+    acc_dis = accuracy_disparity(of_retrained, of_updated)
+    acc_err = sape(initial, after)
+    seen_dis = max(acc_dis, 50.0 / (len(gone) * max(of_retrained, 0.01)))
+    seen_err = max(acc_err, 50.0 / (len(right) * max(initial, 0.01)))
+    slope = seen_dis / seen_err
+    return Baseline(len(remaining), initial, slope, count / len(remaining), acc_dis, acc_err)
+
+
+def step(
+    method: Method,
+    state: State,
+    data: Engine,
+    deleted: np.ndarray,
+    test: Rows,
+    held_out: np.ndarray,
+    initial_hits: np.ndarray,
+    baseline: Baseline,
+    class_names: list[str],
+    rng: np.random.Generator,
+) -> Step:
+    """Unlearn and evaluate. deleted: training positions; held_out: those of the test rows that
+    are still there; initial_hits: which test rows the baseline's model got right.
+
+    A class that loses its last row leaves nothing to unlearn towards: the state stays as it is and
+    the facts say so.
+    """
+    codes = data.codes
+    left = np.bincount(codes[data.without(deleted)], minlength=len(class_names))
+    emptied = tuple(name for name, count in zip(class_names, left, strict=True) if count == 0)
+    if len(deleted) and not emptied:
+        state = method.unlearn(state, data, deleted, rng)
+    initial = float(initial_hits[held_out].mean())
+    now = float(hits(state.weights, test)[held_out].mean())
+    error = sape(initial, now)
+    gone = baseline.rows - data.n_remaining + len(deleted)
+    facts = Facts(
+        baseline.rows, gone, initial, now, error, baseline.slope, baseline.slope * error, emptied
+    )
+    return Step(state, facts)

@@ -1,0 +1,1 @@
+"""Self-contained HTML pages: no script, no request to anywhere. Facts in, text out."""

@@ -1,0 +1,1 @@
+"""What lasts: the database of requests, versions and decisions, and the files models lie in."""

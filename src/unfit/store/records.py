@@ -1,0 +1,102 @@
+"""What the repository takes and gives: plain frozen records."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+IdKind = Literal["subject", "row"]
+Outcome = Literal["forgotten", "repeated", "unknown"]
+
+
+@dataclass(frozen=True)
+class Model:
+    id: int
+    key: str
+    digest_key: str
+    list_position: int
+    purge_due: bool
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A version about to be employed."""
+
+    kind: Literal["trained", "updated", "retrained", "withdrawn"]
+    method: str
+    generation: str | None
+    model_sha: str | None
+    card_sha: str | None
+    statistics_sha: str | None
+    retained_until: datetime | None
+    rows: int
+    subjects: int
+    deleted: int
+    accuracy: float | None
+    seconds: float
+    baseline: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Version(NewVersion):
+    """A version as it is kept."""
+
+    id: int
+    number: int
+    state: Literal["employed", "superseded"]
+    employed_at: datetime
+    superseded_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Item:
+    """One id of a request; value is None once it is purged."""
+
+    id: int
+    kind: IdKind
+    value: str | None
+    outcome: Outcome | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Request:
+    id: int
+    key: str
+    state: Literal["pending", "applied"]
+    submitted_at: datetime
+    applied_at: datetime | None
+    version: int | None  # the number of the version that forgot
+    items: Sequence[Item] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Why a version was employed, in a sentence, with the facts it rests on."""
+
+    version: int
+    at: datetime
+    action: Literal["open", "employ", "retrain", "withdraw"]
+    reason: str
+    inputs: Mapping[str, Any]
+    estimate: float | None
+    threshold: float | None
+
+
+@dataclass(frozen=True)
+class AuditRecord:
+    version: int
+    at: datetime
+    passed: bool | None
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What one step of the worker did to requests: outcomes by item, rows gone, ids gone."""
+
+    requests: Sequence[int] = ()
+    outcomes: Sequence[tuple[int, Outcome, int]] = ()  # item, outcome, rows
+    rows: Sequence[int] = ()
+    digests: Sequence[tuple[IdKind, str]] = ()
+    list_position: int | None = None

@@ -1,0 +1,139 @@
+"""The tables. What must never happen cannot be written to them.
+
+- one employed version per model: a partial unique index
+- a row is forgotten once: a primary key
+- a request key is used once, a version number is given once: unique constraints
+- a request is pending or applied, never half: a check
+"""
+
+import sqlalchemy as sa
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+BigInteger = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts up INTEGER only
+Moment = sa.DateTime(timezone=True)
+
+models = sa.Table(
+    "models", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("key", sa.Text, nullable=False, unique=True),  # the workspace's id
+    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("digest_key", sa.Text, nullable=False),  # for the digests of forgotten ids
+    sa.Column("list_position", sa.BigInteger, nullable=False),  # bytes of the deletion list known
+    sa.Column("purge_due", sa.Boolean, nullable=False),  # something erased may still lie about
+    sa.CheckConstraint("list_position >= 0", name="list_position"),
+)  # fmt: skip
+
+versions = sa.Table(
+    "versions", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("employed_at", Moment, nullable=False),
+    sa.Column("superseded_at", Moment),
+    sa.Column("method", sa.Text, nullable=False),
+    sa.Column("generation", sa.Text),
+    sa.Column("model_sha", sa.Text),
+    sa.Column("card_sha", sa.Text),
+    sa.Column("statistics_sha", sa.Text),
+    sa.Column("retained_until", Moment),  # deleted rows are kept for the audit until then
+    sa.Column("rows", sa.BigInteger, nullable=False),
+    sa.Column("subjects", sa.BigInteger, nullable=False),
+    sa.Column("deleted", sa.BigInteger, nullable=False),  # rows that left with this version
+    sa.Column("accuracy", sa.Double),
+    sa.Column("seconds", sa.Double, nullable=False),
+    sa.Column("baseline", sa.Text, nullable=False),  # JSON, see lifecycle.pipeline.Baseline
+    sa.UniqueConstraint("model_id", "number"),
+    sa.CheckConstraint("kind IN ('trained', 'updated', 'retrained', 'withdrawn')", name="kind"),
+    sa.CheckConstraint("state IN ('employed', 'superseded')", name="state"),
+    sa.CheckConstraint(
+        "(state = 'superseded') = (superseded_at IS NOT NULL)", name="superseded_at"
+    ),
+)  # fmt: skip
+one_employed = sa.Index(
+    "uq_versions_employed", versions.c.model_id, unique=True,
+    sqlite_where=versions.c.state == "employed",
+    postgresql_where=versions.c.state == "employed",
+)  # fmt: skip
+
+requests = sa.Table(
+    "requests", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("key", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.Text, nullable=False),  # of what was asked, keyed
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("submitted_at", Moment, nullable=False),
+    sa.Column("applied_at", Moment),
+    sa.Column("version_id", sa.ForeignKey("versions.id")),
+    sa.UniqueConstraint("model_id", "key"),
+    sa.CheckConstraint("state IN ('pending', 'applied')", name="state"),
+    sa.CheckConstraint("(state = 'applied') = (applied_at IS NOT NULL)", name="applied_at"),
+    sa.Index("ix_requests_state", "model_id", "state"),
+)  # fmt: skip
+
+items = sa.Table(
+    "request_items", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("request_id", sa.ForeignKey("requests.id"), nullable=False, index=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("value", sa.Text),  # the id; gone when it is purged
+    sa.Column("outcome", sa.Text),
+    sa.Column("rows", sa.BigInteger),
+    sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
+    sa.CheckConstraint(
+        "outcome IS NULL OR outcome IN ('forgotten', 'repeated', 'unknown')", name="outcome"
+    ),
+    sa.CheckConstraint("value IS NOT NULL OR outcome IS NOT NULL", name="value"),
+)  # fmt: skip
+
+forgotten = sa.Table(
+    "forgotten", metadata,
+    sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
+    sa.Column("row", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False),
+    sa.Column("erased", sa.Boolean, nullable=False),
+    sa.Index("ix_forgotten_erased", "model_id", "erased"),
+)  # fmt: skip
+
+forgotten_ids = sa.Table(
+    "forgotten_ids", metadata,
+    sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("digest", sa.Text, primary_key=True),  # keyed; tells a repeated id from an unknown
+    sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
+)  # fmt: skip
+
+decisions = sa.Table(
+    "decisions", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False, unique=True),
+    sa.Column("at", Moment, nullable=False),
+    sa.Column("action", sa.Text, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("inputs", sa.Text, nullable=False),  # JSON, see lifecycle.policy.Facts
+    sa.Column("estimate", sa.Double),
+    sa.Column("threshold", sa.Double),
+    sa.CheckConstraint("action IN ('open', 'employ', 'retrain', 'withdraw')", name="action"),
+)  # fmt: skip
+
+audits = sa.Table(
+    "audits", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False),
+    sa.Column("at", Moment, nullable=False),
+    sa.Column("passed", sa.Boolean),
+    sa.Column("report", sa.Text, nullable=False),  # JSON, see lifecycle.audit
+)  # fmt: skip

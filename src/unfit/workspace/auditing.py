@@ -1,0 +1,154 @@
+"""The audit of a workspace, and the deleted rows it may look at.
+
+Deleted rows come from the audit window, if the owner keeps one, or from the auditor's own file.
+They are kept as they came, so that they can be encoded as the model in use wants them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from unfit import disk
+from unfit.audit import Audit, compare
+from unfit.core.objective import Rows
+from unfit.data.dataset import Dataset
+from unfit.data.encoding import Reader
+from unfit.data.ingest import Roles
+from unfit.data.sources import Location, open_source
+from unfit.data.text import as_text
+from unfit.errors import BadInput
+from unfit.store.repository import Store
+from unfit.workspace.config import Config
+from unfit.workspace.loaded import Loaded
+
+LABEL = "label"  # the label's column in retained files, which no feature may be called
+
+
+@dataclass(frozen=True)
+class Report:
+    """An audit with where it was made and what is known of the deleted rows."""
+
+    audit: Audit
+    version: int
+    method: str
+    sigma: float
+    deleted_from: str  # "the audit window", a file's name, or "" where there are none
+    n_available: int
+
+    @property
+    def passed(self) -> bool | None:
+        """None where AccDis could not be measured though rows were deleted."""
+        if self.audit.acc_dis is None:
+            return None if self.audit.n_deleted else True
+        return self.audit.passed
+
+    @property
+    def verdict(self) -> str:
+        if self.passed is None:
+            return (
+                "not measured on the deleted rows, which are gone: give them with --deleted FILE, "
+                "or set retention.audit_window"
+            )
+        return self.audit.verdict
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self.audit) | {
+            "disparities": list(self.audit.disparities), "version": self.version,
+            "method": self.method, "sigma": self.sigma, "deleted_from": self.deleted_from,
+            "n_available": self.n_available, "passed": self.passed, "verdict": self.verdict,
+        }  # fmt: skip
+
+
+def audit(
+    loaded: Loaded, config: Config, retained: Path, store: Store, deleted: Path | None,
+    threshold: float, draws: int | None, random_state: int | None,
+) -> Report:  # fmt: skip
+    if not threshold >= 0:
+        raise BadInput(f"the threshold must be >= 0, got {threshold}")
+    if draws is not None and draws < 1:
+        raise BadInput(f"draws must be at least 1, got {draws}")
+    sigma = loaded.method.settings.sigma
+    if deleted is not None:
+        rows, origin = _from_file(deleted, loaded, config.the_roles()), deleted.name
+    else:
+        rows, origin = _from_window(retained, loaded), "the audit window"
+    gone = sum(v.deleted for v in store.versions())
+    made = compare(
+        loaded.method, loaded.state, loaded.data,
+        loaded.test_rows().take(loaded.test_positions(np.empty(0, np.int64))), rows, gone,
+        threshold,
+        draws or (5 if sigma > 0 else 1), np.random.default_rng(random_state),
+    )  # fmt: skip
+    return Report(
+        made, loaded.version.number, loaded.card.method, sigma, origin if len(rows) else "",
+        len(rows),
+    )  # fmt: skip
+
+
+def _from_file(path: Path, loaded: Loaded, roles: Roles) -> Rows:
+    source = open_source(Location(path=path))
+    if roles.label not in source.columns():
+        raise BadInput(f"{path.name} has no column {roles.label!r}: an audit needs the labels")
+    X, texts = _encoded(source.blocks(), loaded, roles.label, path.name, source.columns())
+    if roles.positive:
+        texts = [" or ".join(roles.positive) if t in roles.positive else "rest" for t in texts]
+    return _rows(X, texts, loaded)
+
+
+def _from_window(folder: Path, loaded: Loaded) -> Rows:
+    parts, texts = [], []
+    for path in sorted(folder.glob("*.parquet")) if folder.is_dir() else ():
+        source = open_source(Location(path=path))
+        X, labels = _encoded(source.blocks(), loaded, LABEL, path.name, source.columns())
+        parts.append(X)
+        texts += labels
+    width = loaded.card.encoding.width
+    return _rows(
+        np.concatenate(parts) if parts else np.empty((0, width), np.float32), texts, loaded
+    )
+
+
+def _encoded(
+    batches: Iterator[pa.RecordBatch], loaded: Loaded, label: str, name: str, columns: list[str]
+) -> tuple[np.ndarray, list[str]]:
+    encoding = loaded.card.encoding
+    reader = Reader.of(encoding)
+    reader.require(columns, name)
+    parts, texts, n = [], [], 0
+    for batch in batches:
+        values, codes = reader.read(batch, n, name)
+        parts.append(encoding.encode(values, codes, encoding.own_slots()))
+        texts += as_text(batch.column(label)).to_pylist()
+        n += batch.num_rows
+    X = np.concatenate(parts) if parts else np.empty((0, encoding.width), np.float32)
+    return X, texts
+
+
+def _rows(X: np.ndarray, texts: list[str], loaded: Loaded) -> Rows:
+    place = {name: i for i, name in enumerate(loaded.card.classes)}
+    codes = np.array([place.get(text, -1) for text in texts], np.int32)
+    return Rows(X, codes, loaded.card.fit_intercept)
+
+
+def retain(folder: Path, number: int, dataset: Dataset, positions: np.ndarray) -> None:
+    """Keep deleted rows as they came, for audits until their window ends."""
+    columns: dict[str, pa.Array] = {}
+    a = b = 0
+    for name, kind in dataset.columns:
+        if kind == "category":
+            texts = np.array([t or "" for t in dataset.vocabularies[b]], object)
+            columns[name] = pa.array(texts[dataset["codes"][positions, b]].tolist(), pa.string())
+            b += 1
+        else:
+            columns[name] = pa.array(dataset["values"][positions, a], from_pandas=True)
+            a += 1
+    labels = np.array([t or "" for t in dataset.label_texts], object)
+    columns[LABEL] = pa.array(labels[dataset["labels"][positions]].tolist(), pa.string())
+    folder.mkdir(exist_ok=True)
+    with disk.replacing(folder / f"{number}.parquet") as file:
+        parquet.write_table(pa.table(columns), file)

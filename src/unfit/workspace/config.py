@@ -1,0 +1,418 @@
+"""unfit.toml: every choice of a workspace, visible and commented.
+
+`read` checks it and names the key that is wrong; `render` writes it, as `unfit init` does.
+"""
+
+import json
+import os
+import re
+import tomllib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+
+from unfit.data.columns import Column
+from unfit.data.ingest import Roles
+from unfit.data.profile import Profile
+from unfit.data.sources import Location
+from unfit.errors import BadInput
+from unfit.lifecycle import policy as policies
+from unfit.methods import METHODS, Settings
+
+FILE = "unfit.toml"
+_FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+Positive = Annotated[float, Field(gt=0)]
+Whole = Annotated[int, Field(ge=1)]
+
+
+def _all_or_number(value: object) -> object:
+    return None if value == "all" else value
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        if value == "none":
+            return timedelta(0)
+        found = re.fullmatch(r"(\d+)\s*([smhdw])", value)
+        if found:
+            return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+    raise ValueError("must be 'none' or a time such as '30d', '12h' or '4w'")
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    __pydantic_config__ = _FORBID
+    path: str | None = None
+    format: Literal["csv", "parquet", "libsvm"] | None = None
+    url: str | None = None
+    table: str | None = None
+    query: str | None = None
+    missing: tuple[str, ...] = ("",)
+
+
+@dataclass(frozen=True)
+class RolesTable:
+    __pydantic_config__ = _FORBID
+    label: str
+    subject: str | None = None
+    row_id: str | None = None
+    positive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SplitTable:
+    __pydantic_config__ = _FORBID
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True)
+class ModelTable:
+    __pydantic_config__ = _FORBID
+    method: Literal["fisher", "influence", "deltagrad", "retrain"] = "fisher"
+    l2: Positive = 1e-4
+    sigma: Annotated[float, Field(ge=0)] = 0.0
+    deletion_batch_size: Annotated[Whole | None, BeforeValidator(_all_or_number)] = None
+    period: Whole = 50
+    burn_in: Annotated[int, Field(ge=0)] = 10
+    solver: Literal["auto", "newton", "sgd"] = "auto"
+    epochs: Whole = 200
+    batch_size: Annotated[Whole | None, BeforeValidator(_all_or_number)] = 512
+    learning_rate: Positive = 1.0
+    tol: Positive = 1e-8
+    fit_intercept: bool = True
+    random_state: Annotated[int, Field(ge=0)] | None = None
+
+    def settings(self) -> Settings:
+        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)})
+
+
+@dataclass(frozen=True)
+class PreprocessingTable:
+    __pydantic_config__ = _FORBID
+    norm: Literal["none", "fitted"] | Positive = "none"
+    min_rows: Whole = 10
+
+    @property
+    def bound(self) -> float | None:
+        """As `data.encoding.fit` takes it: 0 for none, None for fitted."""
+        if isinstance(self.norm, str):
+            return None if self.norm == "fitted" else 0.0
+        return float(self.norm)
+
+
+@dataclass(frozen=True)
+class PolicyTable:
+    __pydantic_config__ = _FORBID
+    retrain_when: Annotated[
+        tuple[Literal["disparity", "accuracy", "count", "share", "always", "never"], ...],
+        Field(min_length=1),
+    ] = ("disparity",)
+    disparity: Annotated[float, Field(ge=0)] = 1.0
+    accuracy: Annotated[float, Field(ge=0, le=1)] = 0.5
+    count: Whole = 1000
+    share: Annotated[float, Field(gt=0, le=1)] = 0.1
+    theta: Annotated[float, Field(gt=0, lt=1)] = 0.45
+
+    def policy(self) -> policies.Policy:
+        made: dict[str, policies.Policy] = {
+            "disparity": policies.Disparity(self.disparity),
+            "accuracy": policies.AccuracyFloor(self.accuracy),
+            "count": policies.DeletedRows(self.count),
+            "share": policies.DeletedShare(self.share),
+            "always": policies.Always(),
+            "never": policies.Never(),
+        }
+        chosen = [made[name] for name in self.retrain_when]
+        return chosen[0] if len(chosen) == 1 else policies.AnyOf(chosen)
+
+
+@dataclass(frozen=True)
+class RetentionTable:
+    __pydantic_config__ = _FORBID
+    audit_window: Annotated[timedelta, BeforeValidator(_duration)] = timedelta(0)
+    deletion_list: str = ""
+
+
+@dataclass(frozen=True)
+class StoreTable:
+    __pydantic_config__ = _FORBID
+    url: str = "sqlite"
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of unfit.toml."""
+
+    __pydantic_config__ = _FORBID
+    id: str
+    source: SourceTable
+    roles: RolesTable
+    columns: dict[str, Any]
+    split: SplitTable = field(default_factory=SplitTable)
+    model: ModelTable = field(default_factory=ModelTable)
+    preprocessing: PreprocessingTable = field(default_factory=PreprocessingTable)
+    policy: PolicyTable = field(default_factory=PolicyTable)
+    retention: RetentionTable = field(default_factory=RetentionTable)
+    store: StoreTable = field(default_factory=StoreTable)
+
+    def feature_columns(self) -> list[Column]:
+        return [_column(name, table) for name, table in self.columns.items()]
+
+    def the_roles(self) -> Roles:
+        r = self.roles
+        return Roles(r.label, r.subject or None, r.row_id or None, r.positive)
+
+    def location(self, folder: Path) -> Location:
+        s = self.source
+        path = None if s.path is None else folder / Path(s.path).expanduser()
+        url = None if s.url is None else expand(s.url, "source.url")
+        return Location(path, s.format, url, s.table, s.query, s.missing)
+
+    def store_url(self, folder: Path) -> str:
+        url = expand(self.store.url, "store.url")
+        return f"sqlite:///{(folder / 'unfit.db').resolve()}" if url == "sqlite" else url
+
+    def list_path(self, folder: Path) -> Path:
+        """The deletion list, outside the workspace."""
+        root = folder.resolve()
+        named = self.retention.deletion_list or f"../{root.name}.forgotten"
+        path = (root / Path(named).expanduser()).resolve()
+        if path.is_relative_to(root):
+            raise BadInput(
+                f"{FILE}: retention.deletion_list must lie outside the workspace, so that a "
+                "restored backup finds what was forgotten since"
+            )
+        return path
+
+
+_ADAPTER = TypeAdapter(Config)
+_COLUMN = TypeAdapter(Column)
+
+
+def _column(name: str, table: object) -> Column:
+    where = f"{FILE}: columns.{name}"
+    if not isinstance(table, Mapping):
+        raise BadInput(f"{where} must be a table")
+    known = {f.name for f in fields(Column)} - {"name"}
+    for key in table:
+        if key not in known:
+            raise BadInput(f"{where}.{key} is not known; there are {', '.join(sorted(known))}")
+    try:
+        return _COLUMN.validate_python({"name": name, **table})
+    except ValidationError as error:
+        raise _said(error, f"columns.{name}") from None
+
+
+def expand(text: str, key: str) -> str:
+    """$NAME stands for an environment variable, so that no password need be written down."""
+    found = re.fullmatch(r"\$\{?(\w+)\}?", text)
+    if found is None:
+        return text
+    if found[1] not in os.environ:
+        raise BadInput(f"{FILE}: {key} names the variable {found[1]}, which is not set")
+    return os.environ[found[1]]
+
+
+def read(folder: Path) -> Config:
+    """The checked configuration of a workspace."""
+    path = folder / FILE
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"{folder} is not a workspace: it has no {FILE}; see `unfit init`") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{FILE} cannot be read: {error}") from None
+    except OSError as error:
+        raise BadInput(f"{FILE} cannot be read: {error.strerror}") from None
+    return check(content)
+
+
+def check(content: Mapping[str, Any]) -> Config:
+    try:
+        config = _ADAPTER.validate_python(dict(content))
+    except ValidationError as error:
+        raise _said(error) from None
+    if (config.source.path is None) == (config.source.url is None):
+        raise BadInput(f"{FILE}: source needs either path or url")
+    columns = config.feature_columns()
+    if not columns:
+        raise BadInput(f"{FILE}: columns is empty; a model needs at least one")
+    for name in config.the_roles().names():
+        if name in config.columns:
+            raise BadInput(f"{FILE}: columns.{name} is the label, subject or row id")
+    METHODS[config.model.method](config.model.settings())  # says if the solver does not fit
+    return config
+
+
+def _said(error: ValidationError, prefix: str = "") -> BadInput:
+    first = error.errors()[0]
+    where = [
+        str(part) for part in first["loc"] if not str(part).startswith(("function-", "constr"))
+    ]
+    kinds = {"literal", "float", "int", "str", "bool", "constrained", "nullable"}
+    names = [part for part in where if not any(part.startswith(f"{kind}[") for kind in kinds)]
+    while names and names[-1] in kinds:
+        names.pop()
+    key = ".".join([*([prefix] if prefix else []), *names]) or "the file"
+    wrong = first["type"]
+    if wrong == "value_error":
+        inner = first["ctx"]["error"]
+        if isinstance(inner, BadInput):
+            return BadInput(f"{FILE}: {inner}")
+        return BadInput(f"{FILE}: {key} {inner}")
+    if wrong in ("unexpected_keyword_argument", "extra_forbidden"):
+        return BadInput(f"{FILE}: {key} is not a known key")
+    if wrong in ("missing", "missing_argument"):
+        return BadInput(f"{FILE}: {key} is missing")
+    message = first["msg"][0].lower() + first["msg"][1:]
+    shown = repr(first["input"])[:60]
+    return BadInput(f"{FILE}: {key}: {message}, got {shown}")
+
+
+# --- writing it -----------------------------------------------------------------------------------
+
+
+def _toml(value: object) -> str:
+    """A TOML value; JSON's strings, numbers and lists are TOML's."""
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    if isinstance(value, bool | int | str):
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+def new_config(
+    source: SourceTable, roles: RolesTable, found: Sequence[Profile], *,
+    model: ModelTable, policy: PolicyTable, store: StoreTable, test_share: float,
+    max_categories: int, norm: str,
+) -> Config:  # fmt: skip
+    """What `unfit init` proposes for the columns it found."""
+    columns: dict[str, Any] = {}
+    for p in found:
+        columns[p.name] = {"kind": p.kind}
+        if p.kind == "numeric":
+            columns[p.name] |= {"scale": "standard", "missing": "mean"}
+        elif p.kind == "boolean":
+            columns[p.name] |= {"missing": "mean"}
+        else:
+            columns[p.name] |= {"max_categories": max_categories, "unseen": "ignore"}
+    preprocessing = PreprocessingTable(norm=norm)  # type: ignore[arg-type]  # checked just below
+    config = Config(
+        uuid.uuid4().hex, source, roles, columns, SplitTable(test_share=test_share), model,
+        preprocessing, policy, RetentionTable(), store,
+    )  # fmt: skip
+    return check(tomllib.loads(render(config, found)))
+
+
+def render(config: Config, found: Sequence[Profile] = ()) -> str:
+    """The text of unfit.toml."""
+    profiles = {p.name: p for p in found}
+    lines: list[str] = []
+
+    def put(key: str, value: object, note: str, off: bool = False) -> None:
+        text = f"{'# ' if off else ''}{key} = {_toml(value)}"
+        lines.append(f"{text:<36}  # {note}" if note else text)
+
+    def table(name: str, *notes: str) -> None:
+        lines.extend(["", *(f"# {note}" for note in notes), f"[{name}]"])
+
+    lines += [
+        "# A workspace of unfit. `unfit init` has made these choices; change them before",
+        "# `unfit train`. Keys that are commented out show their default or an example.",
+        "",
+    ]
+    put("id", config.id, "names this workspace in its store; leave it")
+    s = config.source
+    table("source", "Where the rows come from. Read once, by `unfit train`.")
+    if s.path is not None:
+        put("path", s.path, "relative to this file")
+        put("format", s.format or "csv", "csv, parquet or libsvm; by default as the name says",
+            off=s.format is None)  # fmt: skip
+        put("missing", s.missing, "in CSV, these texts mean: no value")
+    else:
+        put("url", s.url, "sqlite:///..., postgresql://..., or $NAME of a variable that holds it")
+        if s.table is not None:
+            put("table", s.table, 'or query = "SELECT ..."')
+        else:
+            put("query", s.query, 'or table = "..."')
+    r = config.roles
+    table("roles", "Columns that are not features.")
+    put("label", r.label, "what to predict")
+    put("subject", r.subject or "", 'whose row it is; "": every row its own subject')
+    put("row_id", r.row_id or "", 'names a row for good; "": its number in the source, from 0')
+    put("positive", r.positive, "these labels against the rest; []: each is a class")
+    table("split", "Held-out subjects, with all their rows: what accuracy is measured on.")
+    put("test_share", config.split.test_share, "share of subjects")
+    put("seed", config.split.seed, "")
+    m = config.model
+    table("model")
+    put("method", m.method, "fisher, influence, deltagrad or retrain")
+    put("l2", m.l2, "ridge penalty per row")
+    put("sigma", m.sigma, "noise; more hides more and costs accuracy")
+    put("deletion_batch_size", m.deletion_batch_size or "all",
+        "fisher, influence: rows a step; fewer is closer and slower")  # fmt: skip
+    put("period", m.period, "deltagrad: every so many steps exactly")
+    put("burn_in", m.burn_in, "deltagrad: so many exact steps first")
+    put("solver", m.solver, "newton, sgd or auto")
+    put("epochs", m.epochs, "sgd")
+    put("batch_size", m.batch_size or "all", "sgd")
+    put("learning_rate", m.learning_rate, "sgd")
+    put("tol", m.tol, "newton: stop at |gradient sum| <= tol x rows")
+    put("fit_intercept", m.fit_intercept, "")
+    put("random_state", 0 if m.random_state is None else m.random_state,
+        "fixes all randomness; leave out for fresh noise each time",
+        off=m.random_state is None)  # fmt: skip
+    table("preprocessing")
+    put("norm", config.preprocessing.norm,
+        "rows are divided by this bound: none, fitted (the longest row), or a number")  # fmt: skip
+    put("min_rows", config.preprocessing.min_rows,
+        "fewer rows make no category and no mean: they would be about single people")  # fmt: skip
+    p = config.policy
+    table("policy", "When an erasure is answered by retraining: any of the named.")
+    put("retrain_when", p.retrain_when, "disparity, accuracy, count, share, always, never")
+    put("disparity", p.disparity, "percent: the estimate c x AccErr_init, and an audit's AccDis")
+    put("accuracy", p.accuracy, "floor of the test accuracy")
+    put("count", p.count, "rows gone since training")
+    put("share", p.share, "share of the rows gone since training")
+    put("theta", p.theta, "share of rows deleted in the rehearsal that learns c")
+    table("retention")
+    put("audit_window", "none", "keep deleted rows so long for audits: none, 30d, 12h, 4w")
+    put("deletion_list", config.retention.deletion_list,
+        "ids of the forgotten, outside the workspace; \"\": beside it")  # fmt: skip
+    table("store")
+    put("url", config.store.url,
+        "sqlite (in the workspace), postgresql://..., or $NAME of a variable")  # fmt: skip
+    lines += [
+        "", "# Features. Constants that are not declared are fitted to the training rows: they are",
+        "# derived from the data, marked so in the model's card, and fitted anew at retraining.",
+        "# numeric:  scale = \"standard\" (mean, sd), \"range\" (declared min, max) or \"none\";",
+        "#           missing = \"mean\", \"error\" or a number",
+        "# boolean:  true/false, yes/no, t/f, 1/0",
+        "# category: one column each for the most frequent; a missing value is a category;",
+        "#           unseen = \"ignore\" (none of the known) or \"error\"",
+    ]  # fmt: skip
+    for name, made in config.columns.items():
+        seen = profiles.get(name)
+        lines += ["", f"[columns.{_toml(name)}]"]
+        if seen is not None:
+            distinct = "over 1,000" if seen.distinct is None else f"{seen.distinct:,}"
+            lines.append(f"# {distinct} different values, {seen.missing:,} missing")
+        lines += [f"{key} = {_toml(value)}" for key, value in made.items()]
+        if made["kind"] == "numeric":
+            lines += ["# mean = 0.0", "# sd = 1.0"]
+        elif made["kind"] == "category":
+            lines += ['# categories = ["a", "b"]']
+    return "\n".join(lines) + "\n"
+
+
+def with_model(config: Config, **changes: Any) -> Config:
+    """A configuration with other model settings, for tests and demos."""
+    return replace(config, model=replace(config.model, **changes))

@@ -1,0 +1,242 @@
+"""Applying requests: resolve, unlearn, evaluate, decide, commit. The writer's lock is held.
+
+All that wait are taken together. Everything is worked out and written aside first; the commit is
+one transaction, and what comes after it can be repeated.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import numpy as np
+
+from unfit.data.dataset import Dataset
+from unfit.errors import Unavailable
+from unfit.lifecycle import pipeline
+from unfit.lifecycle.policy import Action, Facts, Verdict, decide
+from unfit.methods import State
+from unfit.points import reach
+from unfit.store.records import Applied, Decision, NewVersion, Version
+from unfit.workspace import auditing, training
+from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
+from unfit.workspace.keeper import Keeper
+from unfit.workspace.loaded import Loaded, model_arrays
+from unfit.workspace.training import Fresh, Told
+
+log = logging.getLogger("unfit")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch leads to: the version to employ (None: the same one), why, and its rows."""
+
+    new: NewVersion | None
+    why: Decision | None
+    loaded: Callable[[Version], Loaded | None]
+
+
+def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
+    return resolve(ids, keeper.dataset(), keeper.store, keeper.live())
+
+
+def apply_pending(keeper: Keeper, told: Told | None = None) -> int:
+    """Apply every request that waits, together; how many there were."""
+    started = time.perf_counter()
+    requests = keeper.store.requests(state="pending")
+    if not requests:
+        return 0
+    reach("forget.taken")
+    before = keeper.require_version()
+    loaded = None if before.model_sha is None else keeper.prepared()
+    items, ids = all_ids(requests)
+    resolved = resolve_ids(keeper, ids)
+    numbers = keeper.dataset()["numbers"][resolved.positions].tolist()
+    outcome = _outcome(keeper, loaded, resolved.positions, started, told)
+    listed = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
+    reach("forget.listed")
+    settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
+    applied = Applied([r.id for r in requests], settled, numbers, resolved.digests, listed)
+    version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
+    reach("forget.committed")
+    keeper.employ(version, outcome.loaded(version))
+    return len(requests)
+
+
+def _outcome(
+    keeper: Keeper, loaded: Loaded | None, positions: np.ndarray, started: float, told: Told | None
+) -> Outcome:
+    if loaded is None:  # the model was withdrawn: rows go, and there is nothing to unlearn
+        return Outcome(None, None, lambda _: None)
+    leaving = positions[positions < loaded.dataset.n_train]
+    if len(leaving) == 0:
+        return Outcome(None, None, lambda v: _moved(loaded, positions, v))
+    number = loaded.version.number + 1
+    step, verdict = evaluate(keeper, loaded, positions, keeper.rng(number))
+    reach("forget.unlearned")
+    until = _retain(keeper, loaded, leaving, number)
+    reach("forget.retained")
+
+    def why(action: Action, reason: str) -> Decision:
+        return Decision(number, keeper.clock(), action, reason, step.facts.as_dict(),
+                        step.facts.estimate, keeper.config.policy.disparity)  # fmt: skip
+
+    if not verdict.retrain:
+        new = _updated(keeper, loaded, positions, step, until, started)
+        return Outcome(
+            new, why("employ", verdict.reason),
+            lambda v: _moved(loaded, positions, v, step.state),
+        )  # fmt: skip
+    live = loaded.live.copy()
+    live[positions] = False
+    reach("retrain.start")
+    if not _trainable(loaded.dataset, live):
+        reason = "too few classes or held-out rows are left for a model"
+        withdrawn = _withdrawn(loaded, live, len(leaving), until, started)
+        return Outcome(withdrawn, why("withdraw", reason), lambda _: None)
+    new, fresh = retrained(keeper, loaded.dataset, live, len(leaving), started, told)
+    new = replace(new, retained_until=until)
+    return Outcome(new, why("retrain", verdict.reason), fresh.employed)
+
+
+def evaluate(
+    keeper: Keeper, loaded: Loaded, positions: np.ndarray, rng: np.random.Generator
+) -> tuple[pipeline.Step, Verdict]:
+    """Unlearn and say what the policy makes of it. Changes nothing."""
+    held_out = loaded.test_positions(positions)
+    leaving = positions[positions < loaded.dataset.n_train]
+    if len(held_out) == 0:
+        facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
+        return pipeline.Step(loaded.state, facts), Verdict(
+            True, "no held-out row is left to measure accuracy on"
+        )
+    try:
+        step = pipeline.step(
+            loaded.method, loaded.state, loaded.data, leaving, loaded.test_rows(), held_out,
+            loaded.initial_hits, loaded.baseline, list(loaded.card.classes), rng,
+        )  # fmt: skip
+    except (FloatingPointError, np.linalg.LinAlgError) as error:
+        facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
+        reason = f"unlearning failed ({error}), so the model is retrained"
+        return pipeline.Step(loaded.state, facts), Verdict(True, reason)
+    return step, decide(keeper.config.policy.policy(), step.facts)
+
+
+def _updated(
+    keeper: Keeper, loaded: Loaded, positions: np.ndarray, step: pipeline.Step,
+    until: datetime | None, started: float,
+) -> NewVersion:  # fmt: skip
+    hits = _hits_without(loaded, positions)
+    sha = keeper.artifacts.put_arrays(model_arrays(step.state, hits))
+    reach("forget.artifacts-written")
+    v, n = loaded.version, loaded.dataset.n_train
+    return NewVersion(
+        "updated", v.method, v.generation, sha, v.card_sha, None, until, step.state.n,
+        v.subjects - _subjects_leaving(loaded, positions), int((positions < n).sum()),
+        step.facts.accuracy, time.perf_counter() - started, v.baseline,
+    )  # fmt: skip
+
+
+def _hits_without(loaded: Loaded, positions: np.ndarray) -> np.ndarray:
+    hits, n = loaded.initial_hits.copy(), loaded.dataset.n_train
+    hits[positions[positions >= n] - n] = False
+    return hits
+
+
+def _moved(
+    loaded: Loaded, positions: np.ndarray, version: Version, state: State | None = None
+) -> Loaded:
+    """The loaded version after rows have left."""
+    loaded.initial_hits = _hits_without(loaded, positions)
+    loaded.data.forget(positions[positions < loaded.dataset.n_train])
+    loaded.live[positions] = False
+    loaded.version = version
+    if state is not None:
+        loaded.state = state
+    return loaded
+
+
+def _subjects_leaving(loaded: Loaded, positions: np.ndarray) -> int:
+    """How many subjects lose their last row."""
+    dataset = loaded.dataset
+    live = loaded.live.copy()
+    live[positions] = False
+    left = np.bincount(dataset["subjects"][live], minlength=len(dataset.subject_ids))
+    return int((left[np.unique(dataset["subjects"][positions])] == 0).sum())
+
+
+def _trainable(dataset: Dataset, live: np.ndarray) -> bool:
+    classes = np.unique(dataset["labels"][: dataset.n_train][live[: dataset.n_train]])
+    return len(classes) >= 2 and bool(live[dataset.n_train :].any())
+
+
+def _withdrawn(
+    loaded: Loaded, live: np.ndarray, deleted: int, until: datetime | None, started: float
+) -> NewVersion:
+    v = loaded.version
+    return NewVersion(
+        "withdrawn", v.method, v.generation, None, None, None, until,
+        int(live[: loaded.dataset.n_train].sum()), len(np.unique(loaded.dataset["subjects"][live])),
+        deleted, None, time.perf_counter() - started, v.baseline,
+    )  # fmt: skip
+
+
+def retrained(
+    keeper: Keeper, dataset: Dataset, live: np.ndarray, deleted: int, started: float,
+    told: Told | None,
+) -> tuple[NewVersion, Fresh]:  # fmt: skip
+    """A new generation of the live rows, and a model trained on it from scratch."""
+    keeper.same_columns(dataset)
+    raw, n = dataset.raw(), dataset.n_train
+    train, test = np.flatnonzero(live[:n]), n + np.flatnonzero(live[n:])
+    classes = training.classes_of(raw, train)
+    training.require_trainable(classes, test, keeper.config.roles.label)
+    number = keeper.require_version().number + 1
+    with training.building(keeper.data_folder, f"rows-{number}") as folder:
+        encoding = training.write_generation(folder, raw, train, test, keeper.config, told)
+    reach("retrain.dataset-written")
+    written = Dataset(keeper.data_folder / f"rows-{number}")
+    rng = keeper.rng(number)
+    fresh = training.train_model(written, classes, encoding, keeper.config, rng, told)
+    reach("retrain.trained")
+    new = training.save(fresh, keeper.artifacts, "retrained", deleted, started)
+    reach("retrain.artifacts-written")
+    return new, fresh
+
+
+def _retain(keeper: Keeper, loaded: Loaded, leaving: np.ndarray, number: int) -> datetime | None:
+    """Keep deleted training rows for the audit, if the owner says so."""
+    window = keeper.config.retention.audit_window
+    if not window:
+        return None
+    auditing.retain(keeper.retained, number, loaded.dataset, leaving)
+    return keeper.clock() + window
+
+
+def catch_up(keeper: Keeper) -> None:
+    """Forget whoever the deletion list names and this workspace, a backup perhaps, remembers."""
+    if keeper.current is None:
+        return
+    known = keeper.model.list_position
+    if known and not keeper.deletions.exists():
+        raise Unavailable(
+            f"the deletion list {keeper.deletions.path.name} is gone, so deletions may be missing "
+            "here; put it back (or an empty file in its place, to go on without)"
+        )
+    if keeper.deletions.length() == known:
+        return
+    pending = keeper.store.requests(state="pending")
+    waiting = {(item.kind, item.value) for request in pending for item in request.items}
+    listed = [pair for pair in keeper.deletions.ids(known) if pair not in waiting]
+    said = resolve_ids(keeper, listed).outcomes
+    missed = [pair for pair, (outcome, _) in zip(listed, said, strict=True)
+              if outcome == "forgotten"]  # fmt: skip
+    if missed:
+        log.warning("%d deletions were missing here; they are applied now", len(missed))
+        key = "restored-" + keeper.store.digest(*(value for _, value in missed))
+        keeper.store.submit(key, missed, keeper.clock())
+    if missed or pending:
+        apply_pending(keeper)
+    else:
+        keeper.store.set_list_position(keeper.deletions.size())

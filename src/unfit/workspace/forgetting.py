@@ -1,0 +1,101 @@
+"""Which rows a batch of requests means, and what becomes of each id in it. Changes nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unfit.data.dataset import Dataset
+from unfit.store.records import IdKind, Outcome, Request
+from unfit.store.repository import Store
+
+Ids = Sequence[tuple[IdKind, str]]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Positions to forget, an outcome and a number of rows for each id, digests to keep."""
+
+    positions: np.ndarray
+    outcomes: list[tuple[Outcome, int]]
+    ids: list[tuple[IdKind, str]]  # those that had rows, for the deletion list
+    digests: list[tuple[IdKind, str]]
+
+    @property
+    def subjects(self) -> int:
+        return sum(outcome == "forgotten" for outcome, _ in self.outcomes)
+
+
+def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Resolved:
+    """Look every id up. An id twice in one batch, or forgotten before, is repeated."""
+    taken = np.zeros(dataset.n, np.bool_)
+    outcomes: list[tuple[Outcome, int] | None] = []
+    found: list[tuple[IdKind, str]] = []
+    absent: list[int] = []
+    for i, (kind, value) in enumerate(ids):
+        positions = _positions(dataset, kind, value, live)
+        if positions is None:
+            absent.append(i)
+            outcomes.append(None)
+            continue
+        new = positions[~taken[positions]]
+        taken[new] = True
+        outcomes.append(("forgotten", len(new)) if len(new) else ("repeated", 0))
+        if len(new):
+            found.append((kind, value))
+    before = store.known_digests([(ids[i][0], store.digest(*ids[i])) for i in absent])
+    for i in absent:
+        kind, value = ids[i]
+        known = (kind, store.digest(kind, value)) in before
+        outcomes[i] = ("repeated" if known else "unknown", 0)
+    positions = np.flatnonzero(taken)
+    settled = [o for o in outcomes if o is not None]
+    return Resolved(positions, settled, found, _digests(positions, found, dataset, store, live))
+
+
+def _positions(dataset: Dataset, kind: IdKind, value: str, live: np.ndarray) -> np.ndarray | None:
+    """Live rows an id names, or None if there are none."""
+    if kind == "subject":
+        positions = dataset.subject_rows(value)
+    else:
+        at = dataset.row(value)
+        positions = None if at is None else np.array([at])
+    if positions is None:
+        return None
+    positions = positions[live[positions]]
+    return positions if len(positions) else None
+
+
+def _digests(
+    positions: np.ndarray, found: Ids, dataset: Dataset, store: Store, live: np.ndarray
+) -> list[tuple[IdKind, str]]:
+    """Of the ids named, of every row that goes, and of subjects who lose their last row."""
+    made: dict[tuple[IdKind, str], None] = {}
+    for kind, value in found:
+        made[kind, store.digest(kind, value)] = None
+    after = live.copy()
+    after[positions] = False
+    starts, rows = dataset["subject_starts"], dataset["subject_rows"]
+    for place in np.unique(dataset["subjects"][positions]):
+        text = dataset.subject_ids.text(int(place))
+        if text is not None and not after[rows[starts[place] : starts[place + 1]]].any():
+            made["subject", store.digest("subject", text)] = None
+    for text in row_texts(dataset, positions):
+        made["row", store.digest("row", text)] = None
+    known = store.known_digests(list(made))
+    return [key for key in made if key not in known]
+
+
+def row_texts(dataset: Dataset, positions: np.ndarray) -> list[str]:
+    """The row ids of positions, as people name them."""
+    if dataset.row_ids is None:
+        return [str(number) for number in dataset["numbers"][positions].tolist()]
+    places = np.flatnonzero(np.isin(dataset["row_rows"], positions))
+    texts = (dataset.row_ids.text(int(place)) for place in places)
+    return [text for text in texts if text is not None]
+
+
+def all_ids(requests: Sequence[Request]) -> tuple[list[int], list[tuple[IdKind, str]]]:
+    """Item numbers and ids of pending requests, in order."""
+    items = [item for request in requests for item in request.items if item.value is not None]
+    return [item.id for item in items], [(item.kind, item.value or "") for item in items]

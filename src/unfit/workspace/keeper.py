@@ -1,0 +1,166 @@
+"""Who keeps a workspace in order: what is employed, what is loaded, what a crash left undone.
+
+Everything here but `scorer` is done with the writer's lock held; `current` is the employed version
+as long as it is.
+"""
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from unfit.data.dataset import Dataset
+from unfit.errors import BadInput, Unavailable
+from unfit.methods import State
+from unfit.points import reach
+from unfit.store.artifacts import Artifacts
+from unfit.store.records import Version
+from unfit.store.repository import Store
+from unfit.workspace import config as configuration
+from unfit.workspace import purging
+from unfit.workspace.config import Config
+from unfit.workspace.deletion_list import DeletionList
+from unfit.workspace.loaded import Loaded, load, load_card, statistics_arrays
+from unfit.workspace.lock import WriterLock
+
+log = logging.getLogger("unfit")
+_KEPT = ("fisher", "influence")  # methods whose prepared statistics are worth a file
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Keeper:
+    def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
+        self.folder, self.clock = folder, clock
+        self.config: Config = configuration.read(folder)
+        self.artifacts = Artifacts(folder / "artifacts")
+        self.deletions = DeletionList(self.config.list_path(folder))
+        self.lock = WriterLock(folder / "unfit.lock")
+        with self.lock.held():
+            self.store = Store(self.config.store_url(folder), self.config.id, clock())
+        self.current: Version | None = None
+        self.loaded: Loaded | None = None
+        self.model = self.store.model()
+        self._swept = False
+        self._ahead: Future[State] | None = None
+        self._pool = ThreadPoolExecutor(1, "unfit-prepare")
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        self.store.close()
+
+    @property
+    def data_folder(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def retained(self) -> Path:
+        return self.folder / "retained"
+
+    # --- what there is -------------------------------------------------------------------------
+
+    def require_version(self) -> Version:
+        if self.current is None:
+            raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+        return self.current
+
+    def dataset(self) -> Dataset:
+        version = self.require_version()
+        if self.loaded is not None and self.loaded.version.generation == version.generation:
+            return self.loaded.dataset
+        assert version.generation is not None
+        return Dataset(self.data_folder / version.generation)
+
+    def live(self) -> np.ndarray:
+        """Mask of the rows that are there, forgotten ones aside."""
+        return self.dataset().live if self.loaded is None else self.loaded.live
+
+    def load(self) -> Loaded:
+        version = self.require_version()
+        if version.model_sha is None:
+            raise Unavailable("the model was withdrawn: too few classes have rows left")
+        if self.loaded is None or self.loaded.version.id != version.id:
+            self.loaded = None
+            self.loaded = load(version, self.artifacts, self.data_folder)
+        return self.loaded
+
+    def rng(self, number: int) -> np.random.Generator:
+        """Fresh randomness, or that of a version where model.random_state fixes it."""
+        seed = self.config.model.random_state
+        return np.random.default_rng(None if seed is None else [seed, number])
+
+    def same_columns(self, dataset: Dataset) -> None:
+        asked = [(c.name, c.kind) for c in self.config.feature_columns()]
+        if asked != dataset.columns:
+            raise BadInput(
+                f"{configuration.FILE}: columns differ from those the data was read with; put them "
+                "back, or make a new workspace"
+            )
+
+    # --- after a crash, and after a commit -----------------------------------------------------
+
+    def settle(self) -> None:
+        """Finish what a crash left undone, by this process or another."""
+        self.current = self.store.employed()
+        if self.loaded is not None and self.loaded.version != self.current:
+            self.loaded = self._ahead = None
+        self.model = self.store.model()
+        if self.current is None:
+            if self.model.purge_due or not self._swept:
+                purging.sweep_before_training(self)
+        elif self.model.purge_due or (not self._swept and purging.litter(self)):
+            self.purge()
+        self._swept = True
+
+    def employ(self, version: Version, loaded: Loaded | None) -> None:
+        """After a commit: the new version is current; purge, and prepare the next erasure."""
+        self.current, self.loaded, self._ahead = version, loaded, None
+        if loaded is not None:  # beside the purge, which waits for the disk
+            self._ahead = self._pool.submit(loaded.method.prepare, loaded.state, loaded.data)
+        self.purge()
+
+    def purge(self) -> None:
+        """What cannot be removed now is removed by the next one to settle."""
+        assert self.current is not None
+        purging.expire(self.retained, self.store, self.clock())
+        try:
+            card_sha = purging.purge(self)
+        except Unavailable as busy:
+            log.warning("%s", busy)
+            return
+        if card_sha != self.current.card_sha:
+            self.current = replace(self.current, card_sha=card_sha)
+            if self.loaded is not None:
+                self.loaded.version = self.current
+                self.loaded.card = load_card(self.current, self.artifacts)
+
+    def prepared(self) -> Loaded:
+        """The employed version with what makes the next unlearning cheap."""
+        loaded = self.load()
+        if self._ahead is not None:
+            loaded.state, self._ahead = self._ahead.result(), None
+        else:
+            loaded.state = loaded.method.prepare(loaded.state, loaded.data)
+        return loaded
+
+    def save_prepared(self) -> None:
+        """Keep the statistics for the next process."""
+        version = self.current
+        if version is None or version.model_sha is None or version.statistics_sha is not None:
+            return
+        if version.method not in _KEPT:
+            return
+        loaded = self.prepared()
+        arrays = statistics_arrays(loaded.state)
+        if arrays is not None:
+            sha = self.artifacts.put_arrays(arrays)
+            reach("prepare.written")
+            self.store.set_statistics(version, sha)
+            reach("prepare.recorded")
+            self.current = loaded.version = replace(version, statistics_sha=sha)

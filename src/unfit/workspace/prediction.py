@@ -1,0 +1,130 @@
+"""File in, file out: classes and probabilities, with the version that answered."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+from pyarrow import parquet
+
+from unfit import disk
+from unfit.data.columns import UNSEEN
+from unfit.data.encoding import Reader
+from unfit.data.ingest import Roles
+from unfit.data.sources import CsvSource, Location, Source, guess_format, open_source
+from unfit.data.text import as_text
+from unfit.errors import BadInput
+from unfit.workspace.loaded import Scorer
+
+Write = Callable[[pa.RecordBatch], None]
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """How many rows, by which version; the table itself where no file was asked for.
+
+    unseen: rows with a category that training did not know. accuracy: where the file has labels.
+    """
+
+    version: int
+    rows: int
+    unseen: int
+    accuracy: float | None
+    table: pa.Table | None
+    output: str | None
+
+
+def predict_file(
+    scorer: Scorer, source: str | Path, output: Path | None, format: str | None, roles: Roles,
+    missing: tuple[str, ...],
+) -> Predictions:  # fmt: skip
+    rows = _open(source, format, missing)
+    reader = Reader.of(scorer.card.encoding)
+    reader.require(rows.columns(), rows.name)
+    echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
+    labelled = roles.label in rows.columns() and not roles.positive
+    wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
+    n = unseen = right = 0
+    kept: list[pa.RecordBatch] = []
+    with _writing(output, kept) as write:
+        for batch in rows.blocks(list(dict.fromkeys(wanted))):
+            values, codes = reader.read(batch, n, rows.name)
+            unseen += int((codes == UNSEEN).any(axis=1).sum())
+            X = scorer.card.encoding.encode(values, codes, scorer.card.encoding.own_slots())
+            result = _answer(scorer, X, batch, echoed, n)
+            if labelled:
+                told = as_text(batch.column(roles.label)).to_pylist()
+                said = result.column("prediction").to_pylist()
+                right += sum(a == b for a, b in zip(told, said, strict=True))
+            write(result)
+            n += batch.num_rows
+        if n == 0:
+            raise BadInput(f"{rows.name} has no rows")
+    table = pa.Table.from_batches(kept) if output is None else None
+    accuracy = right / n if labelled else None
+    return Predictions(
+        scorer.version, n, unseen, accuracy, table, None if output is None else str(output)
+    )
+
+
+def _answer(
+    scorer: Scorer, X: np.ndarray, batch: pa.RecordBatch, echoed: list[str], first: int
+) -> pa.RecordBatch:
+    p = scorer.probabilities(X)
+    classes = np.array(scorer.card.classes)
+    columns: dict[str, Any] = {"row": pa.array(np.arange(first, first + len(X)))}
+    for name in echoed:
+        columns[name] = as_text(batch.column(name))
+    columns["prediction"] = pa.array(classes[p.argmax(axis=1)].tolist(), pa.string())
+    for j, name in enumerate(scorer.card.classes):
+        columns[f"p_{name}"] = pa.array(p[:, j])
+    columns["version"] = pa.array(np.full(len(X), scorer.version))
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def _open(source: str | Path, format: str | None, missing: tuple[str, ...]) -> Source:
+    if str(source) == "-":
+        return CsvSource(sys.stdin.buffer, missing)
+    return open_source(Location(path=Path(source), format=format, missing=missing))
+
+
+@contextmanager
+def _writing(output: Path | None, kept: list[pa.RecordBatch]) -> Iterator[Write]:
+    """Where record batches go: memory, standard output, or a file that appears when complete."""
+    if output is None:
+        yield kept.append
+        return
+    if str(output) == "-":
+        with _writer("csv", sys.stdout.buffer) as write:
+            yield write
+        return
+    kind = guess_format(output)
+    if kind == "libsvm":
+        raise BadInput(f"predictions go to .csv or .parquet, not to {output.name}")
+    if not output.resolve().parent.is_dir():
+        raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
+    with disk.replacing(output) as file, _writer(kind, file) as write:
+        yield write
+
+
+@contextmanager
+def _writer(kind: str, sink: Any) -> Iterator[Write]:
+    writer: Any = None
+
+    def write(batch: pa.RecordBatch) -> None:
+        nonlocal writer
+        if writer is None:
+            make = parquet.ParquetWriter if kind == "parquet" else arrow_csv.CSVWriter
+            writer = make(sink, batch.schema)
+        writer.write_batch(batch)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.close()

@@ -1,0 +1,132 @@
+"""Erased means erased: what a commit leaves behind is removed, byte by byte.
+
+Every step can be repeated; `models.purge_due` stays set until the last one, so a crash on the way
+is finished by the next opening.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unfit import disk
+from unfit.data.dataset import Dataset, Raw
+from unfit.points import reach
+from unfit.store.records import IdKind, Version
+from unfit.store.repository import Store
+from unfit.workspace.loaded import load_card
+
+if TYPE_CHECKING:
+    from unfit.workspace.keeper import Keeper
+
+
+def purge(keeper: "Keeper") -> str | None:
+    """Erase forgotten rows, their ids, names and files; the card of the version in use now."""
+    store, version = keeper.store, keeper.require_version()
+    reach("purge.start")
+    dataset = keeper.dataset()
+    gone = np.array([row for row, _ in store.forgotten_rows(erased=False)], np.int64)
+    positions = dataset.positions_of(gone)
+    dataset.erase_rows(positions)
+    reach("purge.rows-erased")
+    dataset.erase_ids(positions)
+    reach("purge.ids-erased")
+    unused = dataset.unused() if len(positions) else {}
+    if unused:
+        dataset.drop_texts(unused)
+    reach("purge.vocabulary-rewritten")
+    card_sha = _without_names(keeper, version, dataset)
+    reach("purge.card-rewritten")
+    store.record_purge(version, card_sha)
+    reach("purge.recorded")
+    _remove_files(keeper, replace(version, card_sha=card_sha))
+    reach("purge.files-removed")
+    store.clean()
+    reach("purge.database-cleaned")
+    store.purge_done()
+    reach("purge.done")
+    return card_sha
+
+
+def _without_names(keeper: "Keeper", version: Version, dataset: Dataset) -> str | None:
+    """The card without categories that no row holds any more; a new one if any were."""
+    if version.card_sha is None:
+        return None
+    card = load_card(version, keeper.artifacts)
+    names = [name for name, kind in dataset.columns if kind == "category"]
+    held = dict(zip(names, map(set, dataset.vocabularies), strict=True))
+    encoding = card.encoding.retire(held)
+    if encoding == card.encoding:
+        return version.card_sha
+    return keeper.artifacts.put_json(replace(card, encoding=encoding).to_json())
+
+
+def kept_files(version: Version) -> set[str]:
+    return {sha for sha in (version.model_sha, version.card_sha, version.statistics_sha) if sha}
+
+
+def _remove_files(keeper: "Keeper", version: Version) -> None:
+    keeper.artifacts.keep(kept_files(version))
+    disk.sweep(keeper.data_folder, {version.generation} if version.generation else set())
+    _sweep_temporary(keeper)
+
+
+def _sweep_temporary(keeper: "Keeper") -> None:
+    for path in keeper.folder.glob(f".*{disk.TEMPORARY}"):
+        disk.remove(path)
+    generation = keeper.data_folder
+    if generation.is_dir():
+        for path in generation.glob(f"*/.*{disk.TEMPORARY}"):
+            disk.remove(path)
+
+
+def litter(keeper: "Keeper") -> bool:
+    """Whether a crash has left files that belong to no version."""
+    version = keeper.require_version()
+    known = {
+        f"{sha}{suffix}" for sha in kept_files(version) for suffix in (".safetensors", ".json")
+    }
+    folder, data = keeper.artifacts.folder, keeper.data_folder
+    strays = [p for p in folder.iterdir() if p.name not in known] if folder.is_dir() else []
+    strays += [p for p in data.iterdir() if p.name != version.generation] if data.is_dir() else []
+    strays += list(keeper.folder.glob(f".*{disk.TEMPORARY}"))
+    strays += list(data.glob(f"*/.*{disk.TEMPORARY}"))
+    if keeper.retained.is_dir():
+        known = _windows(keeper.store.versions())
+        strays += [p for p in keeper.retained.iterdir() if p.name not in known]
+    return bool(strays)
+
+
+def sweep_before_training(keeper: "Keeper") -> None:
+    """A first training that crashed leaves nothing."""
+    disk.sweep(keeper.artifacts.folder, set())
+    disk.sweep(keeper.data_folder, set())
+    _sweep_temporary(keeper)
+
+
+def _windows(versions: Sequence[Version]) -> set[str]:
+    return {f"{v.number}.parquet" for v in versions if v.retained_until is not None}
+
+
+def expire(folder: Path, store: Store, now: datetime) -> None:
+    """Remove deleted rows whose audit window is over, or that no version stands behind."""
+    if folder.is_dir() and any(folder.iterdir()):
+        kept = [v for v in store.versions() if v.retained_until and v.retained_until > now]
+        disk.sweep(folder, _windows(kept))
+
+
+def listed_positions(raw: Raw, listed: Sequence[tuple[IdKind, str]]) -> list[int]:
+    """Rows of a source just read that the deletion list names: they never get in."""
+    subjects = {raw.subject_ids.find(value) for kind, value in listed if kind == "subject"}
+    rows = [value for kind, value in listed if kind == "row"]
+    mask = np.isin(raw.subjects, [place for place in subjects if place is not None])
+    if raw.row_ids is not None and raw.row_places is not None:
+        places = [place for place in raw.row_ids.find_all(rows) if place is not None]
+        mask |= np.isin(raw.row_places, places)
+    else:
+        numbers = [int(value) for value in rows if value.isascii() and value.isdigit()]
+        mask |= np.isin(raw.numbers, numbers)
+    return np.flatnonzero(mask).tolist()

@@ -1,0 +1,103 @@
+"""What the verbs of a workspace answer: frozen, printable, ready for JSON."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from unfit.store.records import AuditRecord, Decision, Version
+
+
+@dataclass(frozen=True)
+class Employed:
+    """What `train` and `retrain` answer."""
+
+    version: int
+    kind: str
+    method: str
+    rows: int
+    subjects: int
+    columns: int
+    accuracy: float
+    slope: float
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What `forget` answers. dry_run: nothing changed; seconds and estimate are expected."""
+
+    key: str
+    rows: int
+    subjects: int
+    repeated: Sequence[str]
+    unknown: Sequence[str]
+    version: int
+    action: str
+    reason: str
+    estimate: float | None
+    threshold: float | None
+    seconds: float
+    purged: bool
+    dry_run: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Status:
+    """One screen: the model in use, who is left, what waits, what was decided and why."""
+
+    path: str
+    method: str
+    version: Version | None
+    forgotten_rows: int
+    pending: int
+    applied: int
+    purge_due: bool
+    policy: Sequence[str]
+    threshold: float
+    versions: Sequence[Version]
+    decisions: Sequence[Decision]
+    last_audit: AuditRecord | None
+
+    def as_dict(self) -> dict[str, Any]:
+        v, audit = self.version, self.last_audit
+        return {
+            "path": self.path,
+            "method": self.method,
+            "version": v and v.number,
+            "kind": v and v.kind,
+            "employed_since": v and v.employed_at.isoformat(),
+            "accuracy": v and v.accuracy,
+            "rows": v and v.rows,
+            "subjects": v and v.subjects,
+            "forgotten_rows": self.forgotten_rows,
+            "pending": self.pending,
+            "applied": self.applied,
+            "purge_due": self.purge_due,
+            "policy": list(self.policy),
+            "threshold": self.threshold,
+            "versions": [
+                {
+                    "version": one.number, "kind": one.kind, "rows": one.rows,
+                    "deleted": one.deleted, "accuracy": one.accuracy, "seconds": one.seconds,
+                    "employed_at": one.employed_at.isoformat(),
+                }
+                for one in self.versions
+            ],
+            "decisions": [
+                {
+                    "version": d.version, "at": d.at.isoformat(), "action": d.action,
+                    "reason": d.reason, "estimate": d.estimate, "threshold": d.threshold,
+                }
+                for d in self.decisions
+            ],
+            "last_audit": audit and {
+                "version": audit.version, "at": audit.at.isoformat(), "passed": audit.passed,
+                "verdict": audit.report.get("verdict"), "acc_dis": audit.report.get("acc_dis"),
+            },
+        }  # fmt: skip

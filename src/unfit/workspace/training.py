@@ -1,0 +1,135 @@
+"""From rows to a version ready to be employed: write a generation, train, rehearse, save."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from unfit import disk
+from unfit.data.dataset import Dataset, Raw, write_dataset
+from unfit.data.encoding import Encoding
+from unfit.engines.cpu import CpuEngine
+from unfit.errors import BadInput, Unavailable
+from unfit.lifecycle.pipeline import Opened, open_pipeline
+from unfit.methods import METHODS, Method
+from unfit.store.artifacts import Artifacts
+from unfit.store.records import NewVersion, Version
+from unfit.workspace.config import Config
+from unfit.workspace.loaded import Card, Loaded, class_codes, engine_of, held_out, model_arrays
+
+Told = Callable[[str, int, int], None]  # stage, done, of (0: unknown)
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A generation on disk and a model of it, not yet employed."""
+
+    dataset: Dataset
+    card: Card
+    method: Method
+    data: CpuEngine
+    opened: Opened
+    class_of_label: np.ndarray
+
+    def employed(self, version: Version) -> Loaded:
+        return Loaded(
+            version, self.dataset, self.card, self.method, self.opened.baseline, self.data,
+            self.opened.state, self.opened.hits, self.dataset.live, self.class_of_label,
+        )  # fmt: skip
+
+
+@contextmanager
+def building(folder: Path, name: str) -> Iterator[Path]:
+    """A folder to write a generation in, which becomes folder/name if all goes well."""
+    folder.mkdir(exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=disk.TEMPORARY, dir=folder))
+    try:
+        yield temporary
+        for spooled in temporary.glob("spool-*"):
+            spooled.unlink()
+        disk.sync_folder(temporary)
+        target = folder / name
+        disk.remove(target)  # left by a crash before its version was employed
+        os.rename(temporary, target)
+        disk.sync_folder(folder)
+    except BaseException:
+        disk.remove(temporary)
+        raise
+
+
+def classes_of(raw: Raw, train: np.ndarray) -> list[str]:
+    """The labels that training rows have, sorted."""
+    used = np.unique(raw.labels[train]).tolist() if len(train) else []
+    return sorted(text for text in (raw.label_texts[i] for i in used) if text is not None)
+
+
+def write_generation(
+    folder: Path, raw: Raw, train: np.ndarray, test: np.ndarray, config: Config, told: Told | None
+) -> Encoding:
+    columns = config.feature_columns()
+    pre = config.preprocessing
+    return write_dataset(folder, raw, train, test, columns, pre.bound, pre.min_rows, told)
+
+
+def require_trainable(classes: list[str], test: np.ndarray, label: str) -> None:
+    if len(classes) < 2:
+        raise BadInput(
+            f"label {label!r} has {len(classes) or 'no'} class{'' if len(classes) == 1 else 'es'} "
+            "in the training rows; a classifier needs two"
+        )
+    if len(test) == 0:
+        raise BadInput("no subject is held out for testing; raise split.test_share")
+
+
+def train_model(
+    dataset: Dataset,
+    classes: list[str],
+    encoding: Encoding,
+    config: Config,
+    rng: np.random.Generator,
+    told: Told | None,
+) -> Fresh:
+    """Train on a generation just written, evaluate, rehearse."""
+    m = config.model
+    method = METHODS[m.method](m.settings())
+    card = Card(
+        m.method, method.settings, m.fit_intercept, tuple(classes), config.roles.label, encoding
+    )
+    of_label = class_codes(dataset, classes)
+    data = engine_of(dataset, of_label, len(classes), m.fit_intercept, dataset.live)
+    test = held_out(dataset, of_label, m.fit_intercept)
+
+    def progress(done: int, total: int) -> None:
+        if told is not None:
+            told("training", done, total)
+
+    progress(0, 0)
+    try:
+        opened = open_pipeline(method, data, test, rng, progress, config.policy.theta)
+    except FloatingPointError as error:
+        raise Unavailable(f"training failed: {error}; preprocessing.norm sets it") from None
+    return Fresh(dataset, card, method, data, opened, of_label)
+
+
+def save(
+    fresh: Fresh,
+    artifacts: Artifacts,
+    kind: Literal["trained", "retrained"],
+    deleted: int,
+    started: float,
+) -> NewVersion:
+    """Write a freshly trained model's files."""
+    opened = fresh.opened
+    model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.hits))
+    card_sha = artifacts.put_json(fresh.card.to_json())
+    return NewVersion(
+        kind, fresh.card.method, fresh.dataset.folder.name, model_sha, card_sha, None, None,
+        fresh.data.n_remaining, fresh.dataset.subjects_left(), deleted,
+        opened.baseline.accuracy, time.perf_counter() - started, opened.baseline.as_dict(),
+    )  # fmt: skip

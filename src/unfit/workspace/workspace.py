@@ -1,0 +1,336 @@
+"""`unfit.Workspace`: the verbs. Each that changes something holds the writer's lock, finishes what
+a crash left undone, does its work aside, commits in one transaction, and purges."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from unfit.data.dataset import Dataset
+from unfit.data.ingest import split, spool
+from unfit.data.sources import open_source
+from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.points import reach
+from unfit.store.records import Applied, Decision, IdKind, Request, Version
+from unfit.workspace import auditing, erasing, purging, training
+from unfit.workspace.forgetting import Ids, Resolved
+from unfit.workspace.keeper import Keeper, now
+from unfit.workspace.loaded import Scorer, load_scorer
+from unfit.workspace.prediction import Predictions, predict_file
+from unfit.workspace.results import Employed, Forgotten, Status
+from unfit.workspace.training import Told
+
+
+class Workspace:
+    """A model in a folder that can be trained, asked, made to forget, audited and retrained.
+
+    path: a folder that `unfit init` made. clock: where the time comes from. `told` arguments are
+    called as told(stage, done, of) while a verb works.
+    """
+
+    def __init__(self, path: str | Path = ".", *, clock: Callable[[], datetime] = now) -> None:
+        self._keeper = Keeper(Path(path), clock)
+        self.folder, self.config = self._keeper.folder, self._keeper.config
+        self.store = self._keeper.store
+        self._scorer: Scorer | None = None
+        self._list_checked = False
+
+    def prepare(self) -> None:
+        """Compute ahead what makes the next erasure cheap, and keep it for the next process."""
+        with self._writing() as keeper:
+            keeper.save_prepared()
+
+    def close(self) -> None:
+        self._keeper.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Keeper]:
+        with self._keeper.lock.held():
+            self._keeper.settle()
+            erasing.catch_up(self._keeper)
+            self._list_checked = True
+            yield self._keeper
+
+    # --- the verbs -----------------------------------------------------------------------------
+
+    def train(self, told: Told | None = None) -> Employed:
+        """Read the source, train the first model, employ it."""
+        started = time.perf_counter()
+        with self._writing() as keeper:
+            if keeper.current is not None:
+                raise Unavailable(
+                    "this workspace is trained already; `unfit retrain` trains again on the rows "
+                    "that remain, and a new workspace starts from the source"
+                )
+            reach("train.start")
+            config, roles = self.config, self.config.the_roles()
+            source = open_source(config.location(self.folder))
+            reading = None if told is None else lambda n: told("reading", n, 0)
+            with training.building(keeper.data_folder, "rows-1") as folder:
+                raw = spool(source, roles, config.feature_columns(), folder, reading)
+                reach("train.rows-spooled")
+                left_out = purging.listed_positions(raw, keeper.deletions.ids())
+                train, test = split(raw, config.split.test_share, config.split.seed, left_out)
+                classes = training.classes_of(raw, train)
+                training.require_trainable(classes, test, roles.label)
+                encoding = training.write_generation(folder, raw, train, test, config, told)
+                del raw
+            reach("train.dataset-written")
+            dataset = Dataset(keeper.data_folder / "rows-1")
+            fresh = training.train_model(dataset, classes, encoding, config, keeper.rng(1), told)
+            reach("train.trained")
+            new = training.save(fresh, keeper.artifacts, "trained", 0, started)
+            reach("train.artifacts-written")
+            why = self._opening(1, "open", "the first model of this workspace", fresh)
+            applied = Applied(list_position=keeper.deletions.size())
+            version = keeper.store.commit(None, new, why, applied, keeper.clock())
+            reach("train.committed")
+            keeper.employ(version, fresh.employed(version))
+            return _employed(version, fresh)
+
+    def retrain(self, told: Told | None = None, reason: str = "asked for") -> Employed:
+        """Train again on the rows that remain: new constants, a new baseline."""
+        started = time.perf_counter()
+        with self._writing() as keeper:
+            before = keeper.require_version()
+            reach("retrain.start")
+            live = keeper.live()
+            new, fresh = erasing.retrained(keeper, keeper.dataset(), live, 0, started, told)
+            why = self._opening(before.number + 1, "retrain", reason, fresh)
+            version = keeper.store.commit(before, new, why, Applied(), keeper.clock())
+            reach("retrain.committed")
+            keeper.employ(version, fresh.employed(version))
+            return _employed(version, fresh)
+
+    def submit(
+        self, *, subjects: Iterable[object] = (), rows: Iterable[object] = (),
+        key: str | None = None,
+    ) -> str:  # fmt: skip
+        """File an erasure request and return its key; `apply`, here or elsewhere, applies it."""
+        return self._submit(_ids(subjects, rows), key)
+
+    def apply(self, told: Told | None = None) -> int:
+        """Apply all requests that wait, together; how many there were."""
+        with self._writing() as keeper:
+            return erasing.apply_pending(keeper, told)
+
+    def forget(
+        self,
+        *,
+        subjects: Iterable[object] = (),
+        rows: Iterable[object] = (),
+        key: str | None = None,
+        strict: bool = False,
+        dry_run: bool = False,
+        told: Told | None = None,
+    ) -> Forgotten:
+        """Forget subjects or rows now: submit, apply, commit, purge.
+
+        Unknown and repeated ids are reported; strict refuses the whole request for them. The same
+        key with the same ids is the same request, however often it is made. dry_run changes
+        nothing and says what would happen.
+        """
+        started = time.perf_counter()
+        ids = _ids(subjects, rows)
+        if dry_run or strict:
+            with self._writing() as keeper:
+                keeper.require_version()
+                resolved = erasing.resolve_ids(keeper, ids)
+                if strict and not (key and keeper.store.requests(key=key)):
+                    _refuse(ids, resolved)
+                if dry_run:
+                    return self._foreseen(keeper, ids, resolved, key or "")
+        key = self._submit(ids, key)
+        with self._writing() as keeper:  # another worker may have applied it while we waited
+            erasing.apply_pending(keeper, told)
+            (request,) = keeper.store.requests(key=key)
+            return self._answer(keeper, request, ids, time.perf_counter() - started)
+
+    def predict(
+        self, source: str | Path, output: Path | None = None, *, format: str | None = None
+    ) -> Predictions:
+        """Predict the rows of a file, written to `output` or kept in memory."""
+        scorer = self.scorer()
+        roles = self.config.the_roles()
+        return predict_file(scorer, source, output, format, roles, self.config.source.missing)
+
+    def scorer(self) -> Scorer:
+        """The model in use, as it is now; a restored backup first catches up with deletions."""
+        keeper = self._keeper
+        if not self._list_checked:
+            model = keeper.store.model()
+            if model.purge_due or keeper.deletions.length() != model.list_position:
+                with self._writing():
+                    pass
+            self._list_checked = True
+        for _ in range(10):
+            version = keeper.store.employed()
+            if version is None:
+                raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+            if version.model_sha is None:
+                raise Unavailable("the model was withdrawn: too few classes have rows left")
+            if self._scorer is not None and self._scorer.version == version.number:
+                return self._scorer
+            try:
+                self._scorer = load_scorer(version, keeper.artifacts)
+                return self._scorer
+            except Damaged:  # or superseded, and purged, since we asked
+                if keeper.store.employed() == version:
+                    raise
+        raise Unavailable("the model changes faster than it can be read")
+
+    def audit(
+        self, *, deleted: Path | None = None, threshold: float | None = None,
+        draws: int | None = None, random_state: int | None = None,
+    ) -> auditing.Report:  # fmt: skip
+        """Retrain independently, compare, say what was found; the model in use stays as it is."""
+        with self._writing() as keeper:
+            purging.expire(keeper.retained, keeper.store, keeper.clock())
+            report = auditing.audit(
+                keeper.load(), self.config, keeper.retained, keeper.store, deleted,
+                self.config.policy.disparity if threshold is None else threshold,
+                draws, random_state,
+            )  # fmt: skip
+            version = keeper.require_version()
+            keeper.store.add_audit(version, report.passed, report.as_dict(), keeper.clock())
+            return report
+
+    def status(self) -> Status:
+        """What there is; changes nothing."""
+        store, policy = self.store, self.config.policy
+        version, counts = store.employed(), store.request_counts()
+        audits = store.audits()
+        return Status(
+            str(self.folder), version.method if version else self.config.model.method, version,
+            len(store.forgotten_rows()), counts["pending"], counts["applied"],
+            store.model().purge_due, policy.retrain_when, policy.disparity, store.versions(),
+            store.decisions(), audits[-1] if audits else None,
+        )  # fmt: skip
+
+    def signature(self) -> dict[str, Any]:
+        """All that a crash might harm: the employed pointer, rows, requests, files."""
+        keeper = self._keeper
+        version = keeper.store.employed()
+        live: list[int] = []
+        if version is not None and version.generation is not None:
+            dataset = Dataset(keeper.data_folder / version.generation)
+            live = dataset["numbers"][dataset.live].tolist()
+
+        def names(folder: Path) -> list[str]:
+            return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+        return {
+            "employed": version and (version.number, version.kind, version.model_sha),
+            "card": version and version.card_sha,
+            "live": live,
+            "forgotten": keeper.store.forgotten_rows(),
+            "requests": [
+                (r.key, r.state, [(i.kind, i.value, i.outcome, i.rows) for i in r.items])
+                for r in keeper.store.requests()
+            ],
+            "decisions": [(d.version, d.action, d.reason) for d in keeper.store.decisions()],
+            "artifacts": names(keeper.artifacts.folder),
+            "data": names(keeper.data_folder),
+            "retained": names(keeper.retained),
+            "list": list(dict.fromkeys(keeper.deletions.ids())),
+            "purge_due": keeper.store.model().purge_due,
+        }
+
+    # --- answers -------------------------------------------------------------------------------
+
+    def _submit(self, ids: Ids, key: str | None) -> str:
+        if self.store.employed() is None:
+            raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+        key = key or uuid.uuid4().hex
+        self.store.submit(key, ids, self._keeper.clock())
+        reach("forget.submitted")
+        return key
+
+    def _opening(self, number: int, action: Any, reason: str, fresh: training.Fresh) -> Decision:
+        baseline = fresh.opened.baseline
+        facts = {"slope": baseline.slope, "rows": baseline.rows, "accuracy": baseline.accuracy}
+        return Decision(number, self._keeper.clock(), action, reason, facts, 0.0,
+                        self.config.policy.disparity)  # fmt: skip
+
+    def _foreseen(self, keeper: Keeper, ids: Ids, resolved: Resolved, key: str) -> Forgotten:
+        """What `forget` would do, expect and decide."""
+        version, n_train = keeper.require_version(), keeper.dataset().n_train
+        started = time.perf_counter()
+        estimate, action, reason = None, "keep", "no training row would leave"
+        if version.model_sha is not None and (resolved.positions < n_train).any():
+            rng = np.random.default_rng()
+            step, verdict = erasing.evaluate(keeper, keeper.prepared(), resolved.positions, rng)
+            estimate, reason = step.facts.estimate, verdict.reason
+            action = "retrain" if verdict.retrain else "employ"
+        took = time.perf_counter() - started
+        kinds = ("trained", "retrained") if action == "retrain" else ("updated",)
+        like = [v.seconds for v in keeper.store.versions() if v.kind in kinds]
+        expected = float(np.median(like[-10:])) if like else took
+        return Forgotten(
+            key, len(resolved.positions), resolved.subjects,
+            _named(ids, resolved.outcomes, "repeated"), _named(ids, resolved.outcomes, "unknown"),
+            version.number, action, reason, estimate, self.config.policy.disparity, expected,
+            purged=False, dry_run=True,
+        )  # fmt: skip
+
+    def _answer(self, keeper: Keeper, request: Request, ids: Ids, seconds: float) -> Forgotten:
+        outcomes = [(item.outcome or "unknown", item.rows or 0) for item in request.items]
+        version = request.version or 0
+        rows = sum(n for _, n in outcomes)
+        why = keeper.store.decision(version) if rows else None
+        if why is not None and why.action == "open":
+            why = None  # held-out rows left; the first model stands as it was
+        return Forgotten(
+            request.key, rows, sum(said == "forgotten" for said, _ in outcomes),
+            _named(ids, outcomes, "repeated"), _named(ids, outcomes, "unknown"), version,
+            why.action if why else "keep", why.reason if why else "no training row has left",
+            why.estimate if why else None, self.config.policy.disparity, seconds,
+            purged=not keeper.store.model().purge_due,
+        )  # fmt: skip
+
+
+def _employed(version: Version, fresh: training.Fresh) -> Employed:
+    return Employed(
+        version.number, version.kind, version.method, version.rows, version.subjects,
+        fresh.card.encoding.width, version.accuracy or 0.0, fresh.opened.baseline.slope,
+        version.seconds,
+    )  # fmt: skip
+
+
+def _ids(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdKind, str]]:
+    ids: list[tuple[IdKind, str]] = [("subject", _id(value, "subject")) for value in subjects]
+    ids += [("row", _id(value, "row")) for value in rows]
+    if not ids:
+        raise BadInput("the request names nobody; give subjects or rows")
+    return ids
+
+
+def _id(value: object, what: str) -> str:
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    if not text or "\0" in text:
+        raise BadInput(f"a {what} id is empty or holds a zero byte")
+    return text
+
+
+def _named(ids: Ids, outcomes: Sequence[tuple[str, int]], wanted: str) -> tuple[str, ...]:
+    pairs = zip(ids, outcomes, strict=True)
+    return tuple(value for (_, value), (outcome, _) in pairs if outcome == wanted)
+
+
+def _refuse(ids: Ids, resolved: Resolved) -> None:
+    for wanted, said in (("unknown", "unknown"), ("repeated", "forgotten already or named twice")):
+        named = _named(ids, resolved.outcomes, wanted)
+        if named:
+            more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+            raise BadInput(f"{named[0]!r}{more}: {said}; nothing was changed (--strict)")
