@@ -68,13 +68,12 @@ class _Look:
             self.seen = "unusable"
         if self.seen in ("date", "unusable"):
             return
-        text = as_text(array)
         if self.values is not None:
-            self.values.update(pc.drop_null(pc.unique(text)).to_pylist())
+            self.values.update(pc.drop_null(as_text(pc.unique(array))).to_pylist())
             if len(self.values) > _DISTINCT_UP_TO:
                 self.values = None
         if self.seen is None:
-            self._narrow(pc.utf8_trim_whitespace(pc.drop_null(text)))
+            self._narrow(pc.utf8_trim_whitespace(pc.drop_null(array)))
 
     def _narrow(self, text: pa.Array) -> None:
         if len(text) == 0:

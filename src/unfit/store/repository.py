@@ -185,11 +185,13 @@ class Store:
                 sa.select(requests, number.label("version")).where(where).order_by(requests.c.id)
             ).all()
             of = {row.id: list[Item]() for row in rows}
-            chosen = sa.select(items).join(requests).where(where).order_by(items.c.id)
-            for item in connection.execute(chosen):
-                of[item.request_id].append(
-                    Item(item.id, item.kind, item.value, item.outcome, item.rows)
-                )
+            known = list(of)  # requests filed between the two statements are left for later
+            for start in range(0, len(known), _CHUNK):
+                part = items.c.request_id.in_(known[start : start + _CHUNK])
+                for item in connection.execute(sa.select(items).where(part).order_by(items.c.id)):
+                    of[item.request_id].append(
+                        Item(item.id, item.kind, item.value, item.outcome, item.rows)
+                    )
         return [
             Request(row.id, row.key, row.state, _utc(row.submitted_at),
                     None if row.applied_at is None else _utc(row.applied_at), row.version,
