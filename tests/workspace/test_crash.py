@@ -5,7 +5,7 @@ from pathlib import Path
 
 import crashing
 import pytest
-from conftest import Kept
+from workspaces import Kept
 
 import unfit
 from unfit.points import POINTS
@@ -78,7 +78,7 @@ def test_a_worker_killed_while_another_takes_over(
     point: str, trained: Kept, tmp_path: Path
 ) -> None:
     ours = trained.copy(tmp_path / "ours")
-    first, second = [f"p{i:04d}" for i in range(0, 12)], [f"p{i:04d}" for i in range(12, 24)]
+    first, second = [f"p{i:04d}" for i in range(12)], [f"p{i:04d}" for i in range(12, 24)]
     dying = crashing.start_worker(ours.folder, first, "a", die_at=point, nth=3)
     living = crashing.start_worker(ours.folder, second, "b")
     dying.join(120)

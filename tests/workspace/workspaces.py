@@ -1,0 +1,54 @@
+"""Workspaces for tests that can be copied, database and deletion list and all."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import people
+import servers
+from unfit.workspace import Workspace, init
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A workspace that can be copied, database and deletion list and all."""
+
+    folder: Path
+    database: servers.Server | None
+    name: str | None
+
+    def copy(self, to: Path) -> "Kept":
+        to.mkdir(parents=True)
+        shutil.copytree(self.folder.parent, to, dirs_exist_ok=True)
+        folder = to / self.folder.name
+        name = None
+        if self.database is not None and self.name is not None:
+            name = self.database.database(self.name)
+            toml = folder / "unfit.toml"
+            toml.write_text(toml.read_text().replace(self.name, name))
+        return Kept(folder, self.database, name)
+
+    def open(self) -> Workspace:
+        return Workspace(self.folder)
+
+
+def make(
+    at: Path, database: servers.Server | None, *, trained: bool = True, table: object = None,
+    edit: Callable[[str], str] = lambda text: text, **options: object,
+) -> Kept:  # fmt: skip
+    """A workspace of people, with fixed randomness."""
+    at.mkdir(parents=True)
+    source = people.write(people.people() if table is None else table, at / "people.parquet")
+    name = None if database is None else database.database()
+    store = "sqlite" if database is None or name is None else database.url(name)
+    chosen = {"label": "label", "subject": "person", "row_id": "record", "random_state": 0,
+              "threshold": 50.0, "store": store} | options  # fmt: skip
+    init(source, at / "ws", **chosen)
+    toml = at / "ws" / "unfit.toml"
+    toml.write_text(edit(toml.read_text().replace("min_rows = 10", "min_rows = 1 ")))
+    if trained:
+        with Workspace(at / "ws") as ws:
+            ws.train()
+            ws.prepare()
+    return Kept(at / "ws", database, name)
