@@ -1,4 +1,4 @@
-"""Damaged, truncated and fuzzed files, and a full disk: a sentence, exit code 2, nothing changed."""
+"""Damaged, cut and fuzzed files, and a full disk: a sentence, exit code 2, nothing changed."""
 
 import os
 import shutil

@@ -93,7 +93,7 @@ class _Look:
     def verdict(self) -> Seen:
         if self.seen is not None:
             return self.seen
-        if self.type == "null":  # nothing but missing values
+        if self.missing == self.rows:
             return "unusable"
         order: tuple[Seen, ...] = ("numeric", "boolean", "date")
         return next((kind for kind in order if kind in self.may_be), "category")

@@ -140,7 +140,7 @@ def _choose(found: Sequence[Profile], where: str) -> tuple[list[Profile], list[s
     for p in found:
         if p.seen == "date":
             raise BadInput(f"{where}: column {p.name!r} holds dates; {DATE_ADVICE}")
-        if p.seen == "unusable" and p.type != "null":
+        if p.seen == "unusable" and p.missing < p.rows:
             raise BadInput(
                 f"{where}: column {p.name!r} holds {p.type}, which is no number, truth value or "
                 "text; leave it out (--ignore)"

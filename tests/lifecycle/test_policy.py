@@ -1,0 +1,116 @@
+"""Policies are pure: these facts, this verdict, with a reason that names the numbers."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unfit.core.metrics import sape
+from unfit.core.objective import Rows
+from unfit.engines.cpu import CpuEngine
+from unfit.lifecycle.pipeline import Baseline, open_pipeline, step
+from unfit.lifecycle.policy import (
+    AccuracyFloor,
+    Always,
+    AnyOf,
+    DeletedRows,
+    DeletedShare,
+    Disparity,
+    Facts,
+    Never,
+    decide,
+)
+from unfit.methods import METHODS, Settings
+
+FACTS = Facts(1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76)
+
+
+@pytest.mark.parametrize(
+    ("policy", "retrain", "said"),
+    [
+        (Disparity(10.0), True, "11.8 % is over the threshold 10 %"),
+        (Disparity(12.0), False, "11.8 % is within the threshold 12 %"),
+        (AccuracyFloor(0.85), True, "0.8000 is below the floor 0.85"),
+        (AccuracyFloor(0.8), False, "is not below"),
+        (DeletedRows(30), True, "30 of at most 30 rows"),
+        (DeletedRows(31), False, "30 of at most 31 rows"),
+        (DeletedShare(0.03), True, "3 % of at most 3 %"),
+        (DeletedShare(0.04), False, "3 % of at most 4 %"),
+        (Always(), True, "every erasure"),
+        (Never(), False, "never"),
+        (AnyOf([Never(), DeletedRows(10)]), True, "30 of at most 10 rows"),
+        (AnyOf([Never(), DeletedRows(99)]), False, "never to retrain; 30 of at most 99"),
+    ],
+)
+def test_verdicts(policy: object, retrain: bool, said: str) -> None:
+    verdict = decide(policy, FACTS)  # type: ignore[arg-type]
+    assert verdict.retrain == retrain
+    assert said in verdict.reason
+
+
+def test_a_class_without_rows_leaves_no_choice() -> None:
+    emptied = Facts(1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76, ("secret",))
+    verdict = decide(Never(), emptied)
+    assert verdict.retrain
+    assert "secret" not in verdict.reason  # the name may be about to be erased
+    assert "secret" not in str(emptied.as_dict())
+
+
+@given(st.floats(0, 100), st.floats(0, 100))
+def test_any_of_retrains_when_one_does(estimate: float, threshold: float) -> None:
+    facts = Facts(10, 1, 0.9, 0.9, 0.0, 1.0, estimate)
+    both = AnyOf([Never(), Disparity(threshold)]).decide(facts)
+    assert both.retrain == Disparity(threshold).decide(facts).retrain == (estimate > threshold)
+
+
+def problem(n: int = 600, seed: int = 0) -> tuple[CpuEngine, Rows]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n + 300, 4))
+    y = (X @ [1.0, -1.0, 0.5, 0] + rng.logistic(size=n + 300) > 0).astype(np.int32)
+    return CpuEngine(X[:n], y[:n], 2, True), Rows(X[n:], y[n:], True)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_rehearsal_learns_c_from_the_papers_deletion(name: str) -> None:
+    data, test = problem()
+    method = METHODS[name](Settings(epochs=30, batch_size=64, learning_rate=0.5))
+    opened = open_pipeline(method, data, test, np.random.default_rng(3))
+    b = opened.baseline
+    assert b.rows == data.n_remaining == 600  # the rehearsal has deleted nothing
+    assert 0.4 < b.theta <= 0.45
+    assert b.accuracy == pytest.approx(opened.hits.mean())
+    assert b.slope > 0
+    if b.rehearsed_acc_err_init > 0.1 and b.rehearsed_acc_dis > 0.3:
+        assert b.slope == pytest.approx(b.rehearsed_acc_dis / b.rehearsed_acc_err_init)
+
+
+def test_a_step_measures_against_the_same_held_out_rows() -> None:
+    data, test = problem()
+    method = METHODS["retrain"](Settings())
+    opened = open_pipeline(method, data, test, np.random.default_rng(0))
+    held_out = np.arange(50, 300)
+    deleted = np.flatnonzero(data.codes == 1)[:200]
+    made = step(method, opened.state, data, deleted, test, held_out, opened.hits,
+                opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
+    f = made.facts
+    assert f.deleted == 200
+    assert f.initial_accuracy == pytest.approx(opened.hits[50:].mean())
+    assert f.acc_err_init == pytest.approx(sape(f.initial_accuracy, f.accuracy))
+    assert f.estimate == pytest.approx(opened.baseline.slope * f.acc_err_init)
+    assert data.n_remaining == 600  # nothing was changed
+
+
+def test_an_emptied_class_is_a_fact_and_not_an_unlearning() -> None:
+    data, test = problem()
+    method = METHODS["fisher"](Settings())
+    opened = open_pipeline(method, data, test, np.random.default_rng(0))
+    everyone = np.flatnonzero(data.codes == 1)
+    made = step(method, opened.state, data, everyone, test, np.arange(300), opened.hits,
+                opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
+    assert made.facts.emptied == ("b",)
+    assert made.state is opened.state
+
+
+def test_a_baseline_is_kept_as_plain_numbers() -> None:
+    baseline = Baseline(10, 0.5, 2.0, 0.45, 1.0, 0.5)
+    assert Baseline.of(baseline.as_dict()) == baseline

@@ -1,0 +1,202 @@
+"""The repository on both databases: what must never happen cannot be written."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+import servers
+from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.store import schema
+from unfit.store.artifacts import Artifacts
+from unfit.store.records import Applied, Decision, NewVersion
+from unfit.store.repository import Store
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {"a": 1})
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[servers.Server]:
+    if not servers.available():
+        pytest.skip("PostgreSQL's server is not installed")
+    with servers.postgresql() as running:
+        yield running
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/unfit.db"
+    running = request.getfixturevalue("server")
+    return running.url(running.database())
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    made = Store(url, "w", NOW)
+    yield made
+    made.close()
+
+
+def opened(store: Store) -> None:
+    why = Decision(1, NOW, "open", "first", {}, 0.0, 1.0)
+    store.commit(None, NEW, why, Applied(), NOW)
+
+
+def test_a_model_is_found_again_and_apart_from_others(store: Store, url: str) -> None:
+    opened(store)
+    again, other = Store(url, "w", NOW), Store(url, "other", NOW)
+    assert again.employed() == store.employed()
+    assert again.digest("a", "b") == store.digest("a", "b") != store.digest("ab", "")
+    assert other.employed() is None
+    assert other.digest("a", "b") != store.digest("a", "b")
+    for one in (again, other):
+        one.close()
+
+
+def test_a_commit_moves_everything_together(store: Store) -> None:
+    opened(store)
+    first = store.employed()
+    assert first is not None
+    request = store.submit("k", [("subject", "a"), ("row", "7")], NOW)
+    item_ids = [i.id for i in store.requests(state="pending")[0].items]
+    applied = Applied(
+        [request], [(item_ids[0], "forgotten", 2), (item_ids[1], "unknown", 0)], [3, 4],
+        [("subject", store.digest("subject", "a"))], 17,
+    )  # fmt: skip
+    why = Decision(2, NOW, "employ", "because", {"x": 1}, 0.5, 1.0)
+    second = store.commit(first, replace(NEW, kind="updated", model_sha="m2"), why, applied, NOW)
+    assert (second.number, second.model_sha) == (2, "m2")
+    assert store.employed() == second
+    assert [v.state for v in store.versions()] == ["superseded", "employed"]
+    assert store.forgotten_rows() == [(3, 2), (4, 2)]
+    assert store.known_digests([("subject", store.digest("subject", "a"))])
+    assert store.model().list_position == 17
+    assert store.model().purge_due
+    (done,) = store.requests()
+    assert (done.state, done.version, done.applied_at) == ("applied", 2, NOW)
+    assert [(i.outcome, i.rows) for i in done.items] == [("forgotten", 2), ("unknown", 0)]
+    assert store.decisions()[-1] == why
+    store.record_purge(second, "c2")
+    store.clean()
+    store.purge_done()
+    assert [i.value for i in store.requests()[0].items] == [None, None]
+    assert store.forgotten_rows(erased=False) == []
+    assert not store.model().purge_due
+    assert [(v.model_sha, v.card_sha) for v in store.versions()] == [(None, None), ("m2", "c2")]
+
+
+def test_a_commit_that_fails_changes_nothing(store: Store) -> None:
+    opened(store)
+    first = store.employed()
+    store.commit(first, None, None, Applied(rows=[3]), NOW)
+    request = store.submit("k", [("row", "3")], NOW)
+    before = (store.employed(), store.forgotten_rows(), store.requests(), store.model())
+    with pytest.raises(sa.exc.IntegrityError):  # a row is forgotten once
+        store.commit(first, replace(NEW, kind="updated"), None, Applied([request], rows=[3]), NOW)
+    assert (store.employed(), store.forgotten_rows(), store.requests(), store.model()) == before
+    with pytest.raises(Unavailable, match="another worker"):  # the version moved on
+        store.commit(None, NEW, None, Applied(), NOW)
+    store.commit(first, None, None, Applied([request]), NOW)
+    with pytest.raises(Unavailable, match="another worker"):  # the request was applied
+        store.commit(first, None, None, Applied([request]), NOW)
+
+
+def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
+    opened(store)
+    employed = {"model_id": 1, "number": 2, "kind": "updated", "state": "employed",
+                "employed_at": NOW, "method": "fisher", "rows": 1, "subjects": 1, "deleted": 0,
+                "seconds": 0.0, "baseline": "{}"}  # fmt: skip
+    request = {"model_id": 1, "key": "k", "fingerprint": "f", "state": "pending",
+               "submitted_at": NOW}  # fmt: skip
+    store.submit("k", [("row", "1")], NOW)
+    wrong = [
+        (schema.versions, employed),  # two employed versions
+        (schema.versions, employed | {"state": "superseded"}),  # superseded at no time
+        (schema.versions, employed | {"number": 1, "state": "superseded", "superseded_at": NOW}),
+        (schema.versions, employed | {"kind": "guessed"}),
+        (schema.requests, request),  # the same key
+        (schema.requests, request | {"key": "l", "state": "applied"}),  # applied at no time
+        (schema.requests, request | {"key": "l", "state": "lost"}),
+        (schema.items, {"request_id": 1, "kind": "row"}),  # neither an id nor an outcome
+        (schema.items, {"request_id": 1, "kind": "x", "value": "1"}),
+        (schema.items, {"request_id": 99, "kind": "row", "value": "1"}),
+        (schema.forgotten, {"model_id": 1, "row": 1, "version_id": 99, "erased": False}),
+        (schema.decisions, {"model_id": 1, "version_id": 1, "at": NOW, "action": "open",
+                            "reason": "", "inputs": "{}"}),  # a second one for a version
+    ]  # fmt: skip
+    for table, values in wrong:
+        with pytest.raises(sa.exc.IntegrityError), store._write() as connection:
+            connection.execute(sa.insert(table).values(**values))
+
+
+def test_a_key_is_used_once(store: Store) -> None:
+    opened(store)
+    first = store.submit("k", [("row", "1"), ("row", "2")], NOW)
+    assert store.submit("k", [("row", "2"), ("row", "1")], NOW) == first
+    with pytest.raises(BadInput, match="another request"):
+        store.submit("k", [("row", "1")], NOW)
+    assert store.request_counts() == {"pending": 1, "applied": 0}
+
+
+def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.migration import MigrationContext
+
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, schema.metadata) == []
+    checks = {
+        (table, c["name"]) for table in schema.metadata.tables
+        for c in sa.inspect(store.engine).get_check_constraints(table)
+    }  # fmt: skip
+    expected = {
+        (table.name, str(c.name)) for table in schema.metadata.tables.values()
+        for c in table.constraints if isinstance(c, sa.CheckConstraint)
+    }  # fmt: skip
+    assert checks == expected
+
+
+def test_many_ids_at_once(store: Store) -> None:
+    opened(store)
+    store.submit("k", [("subject", str(i)) for i in range(12_000)], NOW)
+    (request,) = store.requests()
+    assert len(request.items) == 12_000
+    digests = [("subject", store.digest("subject", str(i))) for i in range(12_000)]
+    version = store.employed()
+    store.commit(version, None, None, Applied(rows=range(12_000), digests=digests), NOW)
+    assert len(store.known_digests(digests)) == 12_000
+    assert len(store.forgotten_rows()) == 12_000
+
+
+def test_urls_that_cannot_be_used(tmp_path: Path) -> None:
+    for url in ("nonsense", "mysql://x", "oracle://"):
+        with pytest.raises(BadInput, match=r"store.url"):
+            Store(url, "w", NOW)
+    with pytest.raises(Unavailable, match="database says"):
+        Store("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1", "w", NOW)
+
+
+def test_artifacts_are_read_only_if_they_are_what_was_written(tmp_path: Path) -> None:
+    import numpy as np
+
+    artifacts = Artifacts(tmp_path / "a")
+    arrays = {"w": np.arange(6.0).reshape(2, 3), "n": np.array(7), "b": np.array([True])}
+    sha = artifacts.put_arrays(arrays)
+    found = artifacts.arrays(sha)
+    for name, value in arrays.items():
+        np.testing.assert_array_equal(found[name], value)
+        assert found[name].shape == value.shape
+    card = artifacts.put_json({"ü": [1, None]})
+    assert artifacts.json(card) == {"ü": [1, None]}
+    artifacts.keep({card})
+    with pytest.raises(Damaged, match="missing"):
+        artifacts.arrays(sha)
+    path = tmp_path / "a" / f"{card}.json"
+    path.write_text("{}")
+    with pytest.raises(Damaged, match="not what unfit wrote"):
+        artifacts.json(card)
