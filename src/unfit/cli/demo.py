@@ -1,223 +1,249 @@
-"""`unfit demo`: train, forget with each method, audit; one table and one picture."""
+"""`unfit demo`: the whole story on made-up customers, in one folder that can be looked at."""
 
-import json
+import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pyarrow as pa
 import typer
+from pyarrow import csv
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from unfit import LogisticRegression, MaxNormScaler
-from unfit.methods import METHODS
+from unfit import disk
+from unfit.cli.common import JsonOption, errors, progress, say, took
+from unfit.errors import BadInput
+from unfit.pages.audit import audit_page
+from unfit.pages.story import Told, Wave, story_page
+from unfit.workspace import Workspace, init
+from unfit.workspace.results import Forgotten
+from unfit.workspace.training import Told as Progress
 
-VOLUMES = (0.01, 0.10, 0.25)
-REPEATS = 5
+MARK = ".unfit-demo"
+CUSTOMERS, CONTRACTS = 6_000, 15_000
+WAVES = (("random", 40, 1), ("targeted", 15, 20), ("informed", 40, 40))  # name, requests, people
+
+AFTERWARDS = 5  # requests after a retraining, so that the audit has something to look at
 
 
 @dataclass(frozen=True)
-class Result:
-    """One method at one volume. Times in seconds, AccErr and AccDis in percent."""
+class Served:
+    """Predictions made while people were being forgotten."""
 
-    method: str
-    volume: float
     rows: int
-    seconds: float
-    prepare_seconds: float
-    sgd_seconds: float
-    accuracy: float
-    retrained_accuracy: float
-    acc_err: float
-    acc_dis: float
-    passed: bool
+    by_version: dict[int, int]
+    slowest: float
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("demo.png"),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as JSON, no table.")
-    ] = False,
+    output: Annotated[Path, typer.Option(help="The folder to make.")] = Path("unfit-demo"),
+    as_json: JsonOption = False,
 ) -> None:
-    """Train on handwritten digits, forget rows with each method, and audit every one of them.
+    """The whole story: train, serve, forget three waves of people, retrain, audit, report.
 
-    The rows to forget are chosen to hurt: all of one class, the largest first. Takes a few seconds
-    once the kernels are compiled (the first run compiles them).
+    On a made-up table of customers with several contracts each. While predictions go on, erasures
+    arrive: of people at random, of people who left (targeted), and of those among them who weigh
+    most (informed). The policy decides when unlearning is no longer enough. Takes under a minute
+    once the kernels are compiled; everything is left in one folder.
     """
-    if not output.resolve().parent.is_dir():
-        typer.echo(f"no folder {output.parent} to put {output.name} in", err=True)
-        raise typer.Exit(2)
-    X, y, X_test, y_test = _digits()
-    console = Console(stderr=True)
-    results = []
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console,
-        transient=True,
-    ) as progress:  # fmt: skip
-        task = progress.add_task("compiling", total=len(VOLUMES) * len(METHODS))
-        _warm_up(X, y)
-        for volume in VOLUMES:
-            rows = _worst_rows(X, y, volume)
-            keep = np.delete(np.arange(len(y)), rows)
-            sgd = _retraining(X[keep], y[keep])
-            for method in METHODS:
-                progress.update(task, description=f"forgetting {volume:.0%} with {method}")
-                results.append(_forget(method, X, y, X_test, y_test, rows, volume, sgd))
-                progress.advance(task)
-    drawn = _draw(results, output)
+    with errors():
+        _clear(output)
+        with progress(as_json) as told:
+            told("making up customers", 0, 0)
+            people = customers()
+            csv.write_csv(people, output / "customers.csv")
+            init(output / "customers.csv", output / "workspace", label="left", subject="customer",
+                 random_state=0, threshold=2.0)  # fmt: skip
+            _keep_deleted_rows(output / "workspace")
+            with Workspace(output / "workspace") as ws:
+                trained = ws.train(told)
+                waves, answers, served = _three_waves(ws, people, told)
+                told("auditing", 0, 0)
+                ws.prepare()
+                report = ws.audit(random_state=0)
+                status = ws.status()
+        story = Told(trained, waves, asdict(served), report, status)
+        disk.write(output / "audit.html", audit_page(report, status).encode())
+        disk.write(output / "report.html", story_page(story).encode())
     if as_json:
-        typer.echo(json.dumps([asdict(r) for r in results]))
+        say({"trained": trained.as_dict(), "waves": [asdict(w) for w in waves],
+             "served": asdict(served), "audit": report.as_dict(),
+             "report": str(output / "report.html")})  # fmt: skip
         return
-    Console().print(_table(results, len(y)))
     typer.echo(
-        "prepare: work ahead of the next request. faster: than retraining by SGD; the row\n"
-        "'retrain' is the fastest exact way. AccErr, AccDis: how far the accuracy is from a\n"
-        "retrained model's, on test rows and on the forgotten rows (0 % is perfect).\n"
-        "Over 1 % of AccDis the audit says retrain."
+        f"trained on {trained.rows:,} contracts of {trained.subjects:,} made-up customers in "
+        f"{took(trained.seconds)}: test accuracy {trained.accuracy:.3f}"
     )
-    if drawn:
-        typer.echo(f"picture: {output}")
-    else:
-        typer.echo("no picture: pip install 'unfit[plots]'")
+    Console().print(_table(waves))
+    versions = len(served.by_version)
+    typer.echo(
+        f"meanwhile {served.rows:,} predictions were answered by {versions} versions, none later "
+        f"than {took(served.slowest)}"
+    )
+    for answer in answers:
+        if answer.action == "retrain":
+            typer.echo(f"version {answer.version} was retrained: {answer.reason}")
+    typer.echo(f"audit: {report.verdict}")
+    typer.echo(f"\nthe story with pictures: {output / 'report.html'}")
+    typer.echo(f"look around: unfit status -w {output / 'workspace'}")
 
 
-def _digits() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
+def customers(seed: int = 0) -> pa.Table:
+    """Contracts of customers; who leaves depends on age, use, price, plan and complaints."""
+    rng = np.random.default_rng(seed)
+    who = rng.integers(0, CUSTOMERS, CONTRACTS)
+    age = rng.normal(45, 14, CUSTOMERS).clip(18, 90).round()[who]
+    use = rng.gamma(2.0, 12.0, CONTRACTS).round(1)
+    price = (10 + 0.4 * use + rng.normal(0, 6, CONTRACTS)).clip(5).round(2)
+    plan = rng.choice(["basic", "family", "pro"], CONTRACTS, p=[0.5, 0.3, 0.2])
+    region = rng.choice(["north", "south", "east", "west"], CUSTOMERS)[who]
+    complaints = rng.poisson(0.7, CONTRACTS)
+    paperless = rng.random(CONTRACTS) < 0.6
+    score = (
+        -0.05 * (age - 45) + 0.09 * (price - 20) - 0.03 * (use - 24) + 1.0 * (complaints - 0.7)
+        + 0.8 * (plan == "basic") - 0.9 * (plan == "pro") + rng.logistic(size=CONTRACTS)
+    )  # fmt: skip
+    gaps = rng.random(CONTRACTS) < 0.04
+    return pa.table(
+        {
+            "customer": who + 100_000,
+            "age": age,
+            "hours_of_use": use,
+            "price": pa.array(np.where(gaps, np.nan, price), from_pandas=True),
+            "complaints": complaints,
+            "plan": plan.tolist(),
+            "region": region.tolist(),
+            "paperless": paperless,
+            "left": np.where(score > 0.3, "yes", "no").tolist(),
+        }
+    )
 
-    X, digit = load_digits(return_X_y=True)
-    labels = np.where(digit < 5, "0 to 4", "5 to 9")
-    X, X_test, y, y_test = train_test_split(X, labels, test_size=0.25, random_state=0)
-    scaler = MaxNormScaler().fit(X)
-    return (
-        scaler.transform(X).astype(np.float32), y,
-        scaler.transform(X_test).astype(np.float32), y_test,
+
+def _clear(output: Path) -> None:
+    if (output / MARK).exists():
+        disk.remove(output)
+        disk.remove(output.with_name(f"{output.name}.forgotten"))
+    elif output.exists():
+        raise BadInput(f"{output} is there already and is no demo; name another with --output")
+    if not output.resolve().parent.is_dir():
+        raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
+    output.mkdir()
+    (output / MARK).touch()
+
+
+def _keep_deleted_rows(workspace: Path) -> None:
+    """An owner's choice: deleted rows stay for a month, for audits alone."""
+    toml = workspace / "unfit.toml"
+    kept = toml.read_text().replace('audit_window = "none"', 'audit_window = "30d"')
+    disk.write(toml, kept.encode())
+
+
+def _three_waves(
+    ws: Workspace, people: pa.Table, told: Progress
+) -> tuple[list[Wave], list[Forgotten], Served]:
+    queues = _queues(people)
+    waves: list[Wave] = []
+    answers: list[Forgotten] = []
+    done, total = 0, sum(requests for _, requests, _ in WAVES)
+    with _Visitors(ws.folder, people.slice(0, 200)) as visitors:
+        for name, requests, size in WAVES:
+            before, last = len(answers), requests
+            for i in range(requests):
+                told(f"forgetting: {name}", done + i, total)
+                asked = queues[name][i * size : (i + 1) * size]
+                answers.append(ws.forget(subjects=asked, key=f"{name}-{i}"))
+                last = i + AFTERWARDS if answers[-1].action == "retrain" else last
+                if i == last:  # the story goes on with the audit
+                    break
+            done += requests
+            waves.append(_wave(name, answers[before:], ws))
+    return waves, answers, visitors.served()
+
+
+def _queues(people: pa.Table) -> dict[str, list[str]]:
+    """Whom each wave takes, nobody twice."""
+    rng = np.random.default_rng(1)
+    who = np.array(people["customer"].to_pylist())
+    left = np.array(people["left"].to_pylist()) == "yes"
+    numbers = np.column_stack(
+        [people[c].to_numpy(zero_copy_only=False) for c in ("age", "hours_of_use", "price")]
+    )
+    numbers = np.nan_to_num((numbers - np.nanmean(numbers, 0)) / np.nanstd(numbers, 0))
+    weight = dict(zip(who.tolist(), np.linalg.norm(numbers, axis=1).tolist(), strict=True))
+    everyone, leavers = np.unique(who), np.unique(who[left])
+    taken: set[int] = set()
+    queues: dict[str, list[str]] = {}
+    for name, requests, size in WAVES:
+        pool = (everyone if name == "random" else leavers).tolist()
+        pool = [p for p in rng.permutation(pool).tolist() if p not in taken]
+        if name == "informed":
+            pool.sort(key=lambda p: -weight[p])
+        chosen = pool[: requests * size]
+        taken.update(chosen)
+        queues[name] = [str(p) for p in chosen]
+    return queues
+
+
+def _wave(name: str, answers: Sequence[Forgotten], ws: Workspace) -> Wave:
+    estimates = [a.estimate for a in answers if a.estimate is not None]
+    updated = [a.seconds for a in answers if a.action != "retrain"]
+    retrained = [a.seconds for a in answers if a.action == "retrain"]
+    version = ws.store.employed()
+    return Wave(
+        name, len(answers), sum(a.subjects for a in answers), sum(a.rows for a in answers),
+        float(np.median(updated)) if updated else None, retrained[0] if retrained else None,
+        max(estimates, default=0.0), len(retrained),
+        0.0 if version is None else version.accuracy or 0.0,
     )  # fmt: skip
 
 
-def _worst_rows(X: np.ndarray, y: np.ndarray, volume: float) -> np.ndarray:
-    """Targeted and informed: rows of one class, largest norm first."""
-    rows = np.flatnonzero(y == "0 to 4")
-    norms = np.linalg.norm(X[rows], axis=1)
-    return rows[np.argsort(-norms, kind="stable")][: round(volume * len(y))]
+class _Visitors:
+    """Somebody asks for predictions all the time, through a workspace of their own."""
+
+    def __init__(self, folder: Path, rows: pa.Table) -> None:
+        self._folder, self._rows = folder, rows
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask, daemon=True)
+        self._answers: Counter[int] = Counter()
+        self._slowest = 0.0
+
+    def __enter__(self) -> "_Visitors":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        with Workspace(self._folder) as ws:
+            while not self._stop.wait(0.02):
+                started = time.perf_counter()
+                made = ws.predict(self._rows)
+                self._slowest = max(self._slowest, time.perf_counter() - started)
+                self._answers[made.version] += made.rows
+
+    def served(self) -> Served:
+        return Served(sum(self._answers.values()), dict(self._answers), self._slowest)
 
 
-def _model(method: str, **changes: object) -> LogisticRegression:
-    model = LogisticRegression(epochs=200, batch_size=128, random_state=0)
-    model.set_params(method=method, **changes)
-    return model
-
-
-def _warm_up(X: np.ndarray, y: np.ndarray) -> None:
-    for method in METHODS:
-        _model(method, epochs=1).fit(X, y).unlearn([0, 1])
-
-
-def _retraining(X: np.ndarray, y: np.ndarray) -> float:
-    """Seconds of SGD from scratch, as in the paper; best of several."""
-    best = float("inf")
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        _model("retrain", solver="sgd").fit(X, y)
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def _forget(
-    method: str, X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray,
-    rows: np.ndarray, volume: float, sgd: float,
-) -> Result:  # fmt: skip
-    taken = float("inf")
-    for _ in range(REPEATS):
-        clf = _model(method).fit(X, y)
-        start = time.perf_counter()
-        clf.unlearn(rows)
-        taken = min(taken, time.perf_counter() - start)
-    start = time.perf_counter()
-    clf.prepare()
-    prepare = time.perf_counter() - start
-    audit = clf.audit(X_test, y_test, random_state=1)
-    return Result(
-        method, volume, len(rows), taken, prepare, sgd, audit.accuracy_updated,
-        audit.accuracy_retrained, audit.acc_err, audit.acc_dis or 0.0, audit.passed,
-    )  # fmt: skip
-
-
-def _table(results: list[Result], n: int) -> Table:
-    title = f"Forgetting some of {n:,} handwritten digits"
-    table = Table(
-        title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
-    )
-    table.add_column("method", no_wrap=True)
-    for column in ("rows", "time", "prepare", "faster", "accuracy", "AccErr", "AccDis"):
-        table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("audit", no_wrap=True)
-    for i, r in enumerate(results):
-        table.add_row(
-            r.method,
-            f"{r.rows}",
-            f"{1e3 * r.seconds:.2f} ms",
-            f"{1e3 * r.prepare_seconds:.1f} ms",
-            f"{r.sgd_seconds / r.seconds:,.0f}x",
-            f"{r.accuracy:.3f}",
-            f"{r.acc_err:.2f} %",
-            f"{r.acc_dis:.2f} %",
-            "passed" if r.passed else "retrain",
-            end_section=(i + 1) % len(METHODS) == 0,
+def _table(waves: Sequence[Wave]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), title="three waves of erasures")
+    names = ("wave", "requests", "people", "rows", "each", "estimate", "retrain", "accuracy")
+    for name in names:
+        table.add_column(
+            name, justify="left" if name == "wave" else "right", no_wrap=True, min_width=len(name)
         )
-    return table
-
-
-def _draw(results: list[Result], output: Path) -> bool:
-    """Speed-up against disparity; False where matplotlib is not installed."""
-    try:
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-    except ImportError:
-        return False
-    colours = dict(zip(METHODS, ("#0072B2", "#E69F00", "#009E73", "#555555"), strict=False))
-    sizes = dict(zip(VOLUMES, (45, 120, 260), strict=True))
-    figure = Figure(figsize=(8, 5), layout="constrained")
-    axes = figure.subplots()
-    for method in METHODS:
-        points = [r for r in results if r.method == method]
-        x, y = [r.sgd_seconds / r.seconds for r in points], [r.acc_dis for r in points]
-        axes.plot(x, y, color=colours[method], linewidth=1, alpha=0.5)
-        axes.scatter(
-            x, y, s=[sizes[r.volume] for r in points], color=colours[method], edgecolor="white",
-            zorder=3,
+    for w in waves:
+        table.add_row(
+            w.name, str(w.requests), f"{w.people:,}", f"{w.rows:,}",
+            "-" if w.seconds is None else took(w.seconds), f"{w.estimate:.2f} %",
+            "-" if w.retraining is None else took(w.retraining), f"{w.accuracy:.3f}",
         )  # fmt: skip
-    axes.axhline(1, color="#888888", linestyle="--", linewidth=1)
-    axes.annotate(
-        "over this the audit says retrain", (0.01, 1), xycoords=("axes fraction", "data"),
-        textcoords="offset points", xytext=(0, 4), color="#666666", fontsize=9,
-    )  # fmt: skip
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}x"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("speed-up over retraining by SGD (faster to the right)")
-    axes.set_ylabel("AccDis, % (0: as if the rows had never been there)")
-    axes.set_title("How fast and how well each method forgets")
-    marks = [
-        axes.scatter([], [], s=sizes[v], color="#aaaaaa", label=f"{v:.0%}", edgecolor="white")
-        for v in VOLUMES
-    ]
-    beside = {"frameon": False, "alignment": "left", "borderaxespad": 0}
-    first = axes.legend(
-        handles=[axes.scatter([], [], s=60, color=colours[m], label=m) for m in METHODS],
-        title="method", loc="upper left", bbox_to_anchor=(1.02, 1), **beside,
-    )  # fmt: skip
-    axes.add_artist(first)
-    axes.legend(
-        handles=marks, title="rows forgotten", loc="upper left", bbox_to_anchor=(1.02, 0.6),
-        labelspacing=1.1, **beside,
-    )  # fmt: skip
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_ylim(bottom=-0.2)
-    figure.savefig(output, dpi=150)
-    return True
+    return table

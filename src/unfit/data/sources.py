@@ -93,6 +93,22 @@ def _reading(name: str) -> Iterator[None]:
         raise BadInput(f"cannot read {name}: {first}") from None
 
 
+class TableSource:
+    """Rows that are in memory already."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.name = "the table"
+        self._table = table
+        _check_names(table.column_names, self.name)
+
+    def columns(self) -> list[str]:
+        return list(self._table.column_names)
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        table = self._table if columns is None else self._table.select(list(columns))
+        yield from table.to_batches(BLOCK_ROWS)
+
+
 class CsvSource:
     """A header line, then rows; every value arrives as text, missing ones as null."""
 

@@ -33,6 +33,7 @@ def timeline(
         return ""
     ceiling = top if top is not None else _nice(max([*values, *([threshold] if threshold else [])]))
     span = (ceiling - base) or 1.0
+    steps = 4 if f"{span:e}".startswith("2.0") else 5
 
     def x(i: int) -> float:
         room = WIDTH - LEFT - RIGHT
@@ -42,8 +43,8 @@ def timeline(
         return TOP + (height - TOP - BOTTOM) * (1 - (v - base) / span)
 
     parts = [_frame(height, label)]
-    for i in range(5):
-        v = base + span * i / 4
+    for i in range(steps + 1):
+        v = base + span * i / steps
         parts.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(v):.1f}" y2="{y(v):.1f}"/>'
             f'<text class="tick" x="{LEFT - 6}" y="{y(v) + 4:.1f}" text-anchor="end">'

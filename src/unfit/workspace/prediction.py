@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +16,19 @@ from unfit import disk
 from unfit.data.columns import UNSEEN
 from unfit.data.encoding import Reader
 from unfit.data.ingest import Roles
-from unfit.data.sources import CsvSource, Location, Source, guess_format, open_source
+from unfit.data.sources import (
+    CsvSource,
+    Location,
+    Source,
+    TableSource,
+    guess_format,
+    open_source,
+)
 from unfit.data.text import as_text
 from unfit.errors import BadInput
 from unfit.workspace.loaded import Scorer
 
+Rows: TypeAlias = str | Path | pa.Table  # a file, - for standard input, or a table in memory
 Write = Callable[[pa.RecordBatch], None]
 
 
@@ -40,7 +48,7 @@ class Predictions:
 
 
 def predict_file(
-    scorer: Scorer, source: str | Path, output: Path | None, format: str | None, roles: Roles,
+    scorer: Scorer, source: Rows, output: Path | None, format: str | None, roles: Roles,
     missing: tuple[str, ...],
 ) -> Predictions:  # fmt: skip
     rows = _open(source, format, missing)
@@ -87,7 +95,9 @@ def _answer(
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _open(source: str | Path, format: str | None, missing: tuple[str, ...]) -> Source:
+def _open(source: Rows, format: str | None, missing: tuple[str, ...]) -> Source:
+    if isinstance(source, pa.Table):
+        return TableSource(source)
     if str(source) == "-":
         return CsvSource(sys.stdin.buffer, missing)
     return open_source(Location(path=Path(source), format=format, missing=missing))

@@ -21,7 +21,7 @@ from unfit.workspace import auditing, erasing, purging, training
 from unfit.workspace.forgetting import Ids, Resolved
 from unfit.workspace.keeper import Keeper, now
 from unfit.workspace.loaded import Scorer, load_scorer
-from unfit.workspace.prediction import Predictions, predict_file
+from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.results import Employed, Forgotten, Status
 from unfit.workspace.training import Told
 
@@ -158,9 +158,9 @@ class Workspace:
             return self._answer(keeper, request, ids, time.perf_counter() - started)
 
     def predict(
-        self, source: str | Path, output: Path | None = None, *, format: str | None = None
+        self, source: Rows, output: Path | None = None, *, format: str | None = None
     ) -> Predictions:
-        """Predict the rows of a file, written to `output` or kept in memory."""
+        """Predict the rows of a file or an Arrow table; written to `output` or kept in memory."""
         scorer = self.scorer()
         roles = self.config.the_roles()
         return predict_file(scorer, source, output, format, roles, self.config.source.missing)

@@ -1,0 +1,55 @@
+"""The page of the demo: what happened, in pictures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from unfit.pages import svg
+from unfit.pages.audit import estimates_plot, templates
+from unfit.workspace.auditing import Report
+from unfit.workspace.results import Employed, Status
+
+
+@dataclass(frozen=True)
+class Wave:
+    """One wave of requests. seconds: the median; retraining: the request that led to one."""
+
+    name: str
+    requests: int
+    people: int
+    rows: int
+    seconds: float | None
+    retraining: float | None
+    estimate: float
+    retrainings: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Told:
+    trained: Employed
+    waves: Sequence[Wave]
+    served: Mapping[str, Any]
+    report: Report
+    status: Status
+
+
+def story_page(told: Told) -> str:
+    """One self-contained HTML page."""
+    accuracies = [(str(v.number), v.accuracy, v.kind == "retrained") for v in told.status.versions]
+    known = [a for _, a, _ in accuracies if a is not None]
+    base = max(0.0, int(10 * min(known, default=0.0)) / 10)
+    top = min(1.0, int(10 * max(known, default=1.0) + 1) / 10)
+    times = [
+        (w.name, [("unlearning", 1000 * w.seconds)]
+         + ([("retraining", 1000 * w.retraining)] if w.retraining else []))
+        for w in told.waves if w.seconds is not None
+    ]  # fmt: skip
+    return templates().get_template("story.html").render(
+        told=told, waves=told.waves, report=told.report,
+        outcome={True: "passed", False: "failed", None: "open"}[told.report.passed],
+        estimates=estimates_plot(told.status),
+        accuracies=svg.timeline(accuracies, base=base, top=top, label="test accuracy by version"),
+        times=svg.pairs(times, unit=" ms", label="median time per request"),
+        last=told.status.decisions[-1],
+    )  # fmt: skip
