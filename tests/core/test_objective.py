@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 import reference
-from unfit.core.objective import Rows, gram_sum, hessian_sum, value_gradient_sum
+from unfit.core.objective import (
+    Rows,
+    gram_sum,
+    hessian_products,
+    hessian_sum,
+    value_gradient_sum,
+)
 
 
 def problem(seed=0, n=37, p=5, n_classes=2, dtype=np.float64, intercept=True):
@@ -84,3 +90,19 @@ def test_extreme_margins_stay_finite():
     assert values[0] == pytest.approx(2e4)
     assert gradient[0, 0] == pytest.approx(2e4)
     assert np.isfinite(hessian_sum(rows, np.array([[1.0]]))).all()
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_the_hessian_are_the_hessians(intercept, dtype):
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.standard_normal((4103, 7)).astype(dtype), rng.integers(0, 3, 4103), intercept)
+    W = rng.standard_normal((3, rows.d)) / 3
+    mask = rng.random(4103) < 0.8
+    for keep in (None, mask):
+        product, H = hessian_products(rows, W, keep), hessian_sum(rows, W, keep)
+        for c in range(3):
+            v = rng.standard_normal(rows.d)
+            tolerance = 1e-10 if dtype == np.float64 else 1e-5
+            scale = tolerance * np.abs(H[c]).max()
+            np.testing.assert_allclose(product(c, v), H[c] @ v, rtol=tolerance, atol=scale)

@@ -22,7 +22,7 @@ def problem(request):
 
 @pytest.mark.parametrize("solver", ["newton", "sgd"])
 @pytest.mark.parametrize("batch", [None, M // 2, M // 8, 7])
-@pytest.mark.parametrize("path", ["woodbury", "iterate", "factorize", "cold"])
+@pytest.mark.parametrize("path", ["woodbury", "iterate", "factorize", "refined", "near", "cold"])
 @pytest.mark.parametrize("name", ["fisher", "influence"])
 def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatch):
     if path == "iterate":  # which is for wide problems: call this one wide
@@ -32,13 +32,17 @@ def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatc
     data = CpuEngine(X, codes, n_classes, True)
     deleted = np.sort(np.random.default_rng(1).choice(900, M, replace=False))
     method = METHODS[name](
-        Settings(deletion_batch_size=batch, solver=solver, epochs=5, batch_size=100)
+        Settings(deletion_batch_size=batch, solver=solver, epochs=5, batch_size=100),
+        refine=path in ("refined", "near"),
     )
     state = method.train(data, np.random.default_rng(2))
     if path != "cold":
         state = method.prepare(state, data)
     if path == "factorize":
         state = replace(state, statistics=replace(state.statistics, factors=None))
+    if path == "near":  # an inverse from before the weights moved
+        moved = state.weights + 1e-3 * np.random.default_rng(4).standard_normal(data.d)
+        state = replace(state, weights=moved, statistics=None, near=state.statistics.factors)
     after = method.unlearn(state, data, deleted, np.random.default_rng(3))
     dense = reference.with_ones(X, True)
     for c in range(data.k):
@@ -88,3 +92,37 @@ def test_retrain_never_ignores_a_row():
     state = method.train(data, rng)
     after = method.unlearn(state, data, np.array([5]), rng)
     assert not np.array_equal(after.weights, state.weights)
+
+
+@pytest.mark.parametrize("name", ["fisher", "influence"])
+def test_a_guide_that_does_not_lead_is_not_followed(problem, name):
+    X, codes, n_classes = problem
+    data = CpuEngine(X, codes, n_classes, True)
+    method = METHODS[name](Settings(), refine=True)
+    state = method.prepare(method.train(data, np.random.default_rng(2)), data)
+    elsewhere = [replace(f, inverse=np.eye(data.d)) for f in state.statistics.factors]
+    deleted = np.arange(0, 900, 45)
+    cold = replace(state, statistics=None)
+    expected = method.unlearn(cold, data, deleted, np.random.default_rng(3)).weights
+    lost = replace(cold, near=elsewhere)
+    found = method.unlearn(lost, data, deleted, np.random.default_rng(3)).weights
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["fisher", "influence"])
+def test_refined_weights_do_not_depend_on_the_path(problem, name):
+    """Float32 rows, one request after another: with statistics or with the inverse from before."""
+    X, codes, n_classes = problem
+    method = METHODS[name](Settings(), refine=True)
+    found = []
+    for prepares in (True, False):
+        data = CpuEngine(X.astype(np.float32), codes, n_classes, True)
+        state = method.prepare(method.train(data, np.random.default_rng(2)), data)
+        for start in range(0, 60, 6):
+            rows = np.arange(start, start + 6)
+            state = method.unlearn(state, data, rows, np.random.default_rng(3))
+            data.forget(rows)
+            if prepares:
+                state = method.prepare(state, data)
+        found.append(state.weights)
+    np.testing.assert_allclose(*found, rtol=1e-8, atol=1e-10)

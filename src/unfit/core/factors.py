@@ -6,6 +6,7 @@ regulariser that leaves with them. Knows core.noise.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,12 @@ from unfit.core.noise import (
 VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
 _MAX_STEPS = 200
+_REFINEMENTS = 4  # products beyond which a new Hessian is the better way
+_REFINED = 1e-10  # relative residual of what is refined
+_LEADS = 0.3  # a guide must shrink the residual at least so much
 _SMALL = 512  # columns up to which twice the operations are better than SciPy's threads
+
+Product = Callable[[np.ndarray], np.ndarray]
 
 
 class Factor(ABC):
@@ -97,6 +103,15 @@ class Inverse(Kept):
     def corrected(self, U: np.ndarray, shift: float) -> "Corrected":
         """The same for many rows U, which are not few enough for Woodbury."""
         return Corrected(self, U, shift)
+
+    def downdated(self, U: np.ndarray, shift: float) -> "Inverse":
+        """About H - U^T U - shift I for a few rows U: a guide, not to be solved with alone."""
+        columns = U.T.astype(np.float64)
+        Z = _times(self.inverse, columns)
+        inverse = self.inverse + Z @ (_inverse_of_gap(columns, Z) @ Z.T)
+        hessian = self.hessian - columns @ columns.T
+        hessian.ravel()[:: len(hessian) + 1] -= shift
+        return Inverse(hessian, inverse, inverse.astype(np.float32))
 
     def roughly(self, v: np.ndarray) -> np.ndarray:
         """H^-1 v to float32's precision, at half the traffic."""
@@ -175,6 +190,40 @@ class Corrected(Factor):
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         return inverse_fourth_root_by_lanczos(self._product, b)
+
+
+class TooFar(ArithmeticError):
+    """A guide that does not lead to the solution."""
+
+
+@dataclass(frozen=True)
+class Refined(Factor):
+    """A Hessian known by its products, guided by a factor of one that is close to it.
+
+    x <- x + guide^-1 (rhs - H x): each round multiplies the error by the same small number, seen
+    in the first residual. A guide whose sums were float32's, or which was made before the weights
+    moved a little, needs one or two products, each a pass over the rows.
+    """
+
+    guide: Factor
+    product: Product
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        x = self.guide.solve(rhs)
+        size = float(np.linalg.norm(rhs))
+        error = 1.0
+        for _ in range(_REFINEMENTS):
+            residual = rhs - self.product(x)
+            before, error = error, float(np.linalg.norm(residual)) / (size or 1.0)
+            if error > _LEADS * before:
+                raise TooFar
+            x = np.asarray(x + self.guide.solve(residual))
+            if error * error / before <= _REFINED:  # what the next residual would be
+                return x
+        raise TooFar
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        return self.guide.inverse_fourth_root(b)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ core.parallel.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +111,36 @@ def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np
     return total
 
 
+def hessian_products(
+    rows: Rows, W: np.ndarray, mask: np.ndarray | None = None
+) -> Callable[[int, np.ndarray], np.ndarray]:
+    """product(c, v) = sum p (1 - p) x (x.v) of problem c in float64, one pass over the rows."""
+    n, (k, d) = len(rows), W.shape
+    weights = np.empty((k, n))
+    step = block_rows(rows)
+    for start in range(0, n, step):
+        p = sigmoid(margins(rows.X[start : start + step], W).astype(np.float64).T)
+        weights[:, start : start + step] = p * (1 - p)
+    if mask is not None:
+        weights[:, ~mask] = 0.0
+    threads = min(available_threads(), 1 + n * d // _WORTH_A_THREAD)
+
+    def product(c: int, v: np.ndarray) -> np.ndarray:
+        parts = np.zeros((threads, d))
+        v = np.ascontiguousarray(v, dtype=np.float64)
+
+        def body(t: int) -> None:
+            _weighted_product(
+                rows.X, weights[c], v, rows.intercept, n * t // threads, n * (t + 1) // threads,
+                parts[t],
+            )  # fmt: skip
+
+        run_threads(body, threads)
+        return np.asarray(parts.sum(axis=0))
+
+    return product
+
+
 def gram_sum(rows: Rows, mask: np.ndarray | None = None) -> np.ndarray:
     """sum x x^T, (d, d)."""
     total = np.zeros((rows.d, rows.d))
@@ -192,3 +222,29 @@ def _value_gradient(
                 gradient[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
             if intercept:
                 gradient[p] += r0 + r1 + r2 + r3
+
+
+@njit(**KERNEL)
+def _weighted_product(
+    X: np.ndarray, weights: np.ndarray, v: np.ndarray, intercept: bool, start: int, stop: int,
+    out: np.ndarray,
+) -> None:  # fmt: skip
+    p = X.shape[1]
+    for at in range(start, stop, 4):
+        last = min(at + 4, stop) - 1
+        x0, x1, x2, x3 = X[at], X[min(at + 1, last)], X[min(at + 2, last)], X[min(at + 3, last)]
+        m0 = m1 = m2 = m3 = v[p] if intercept else 0.0
+        for j in range(p):
+            vj = v[j]
+            m0 += x0[j] * vj
+            m1 += x1[j] * vj
+            m2 += x2[j] * vj
+            m3 += x3[j] * vj
+        m0 *= weights[at]
+        m1 *= weights[at + 1] if at + 1 < stop else 0.0
+        m2 *= weights[at + 2] if at + 2 < stop else 0.0
+        m3 *= weights[at + 3] if at + 3 < stop else 0.0
+        for j in range(p):
+            out[j] += m0 * x0[j] + m1 * x1[j] + m2 * x2[j] + m3 * x3[j]
+        if intercept:
+            out[p] += m0 + m1 + m2 + m3

@@ -41,6 +41,8 @@ DTYPES = {
 }  # fmt: skip
 ERASED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
 
+IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -85,6 +87,7 @@ class Dataset:
             Ids(self["row_offsets"], self["row_bytes"]) if "row_offsets" in self._map else None
         )
         self._counts: tuple[list[np.ndarray], np.ndarray] | None = None
+        self._in_memory: np.ndarray | None = None
 
     def _open(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         path, dtype = self.folder / f"{name}.bin", np.dtype(DTYPES[name])
@@ -101,6 +104,14 @@ class Dataset:
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._map[name]
+
+    def rows(self) -> np.ndarray:
+        """The encoded rows X, in memory where they are small: large pages halve a pass."""
+        if self["X"].nbytes > IN_MEMORY:
+            return self["X"]
+        if self._in_memory is None:
+            self._in_memory = np.array(self["X"])
+        return self._in_memory
 
     @property
     def live(self) -> np.ndarray:
@@ -183,6 +194,8 @@ class Dataset:
             array = self[name]
             width = int(np.prod(array.shape[1:])) * array.itemsize
             disk.zero_rows(self.folder / f"{name}.bin", width, positions)
+        if self._in_memory is not None:
+            self._in_memory[positions] = 0
 
     def erase_ids(self, positions: np.ndarray) -> None:
         """Zero the ids of erased rows, and of subjects who have no row left. Can be repeated."""

@@ -5,6 +5,7 @@ for sums and never see where the rows are. A new engine is one file that satisfi
 May know core.
 """
 
+from collections.abc import Callable
 from typing import Protocol, Self
 
 import numpy as np
@@ -63,6 +64,12 @@ class Engine(Protocol):
     def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
+
+    def hessian_products(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> Callable[[int, np.ndarray], np.ndarray]:
+        """product(c, v): the Hessian sum of problem c times v, a pass over the rows each."""
+        ...
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray: ...
 

@@ -3,6 +3,7 @@
 Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
 """
 
+from collections.abc import Callable
 from typing import Self
 
 import numpy as np
@@ -66,6 +67,11 @@ class CpuEngine:
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.hessian_sum(self.rows, W, self._mask(mask))
+
+    def hessian_products(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> Callable[[int, np.ndarray], np.ndarray]:
+        return objective.hessian_products(self.rows, W, self._mask(mask))
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.gram_sum(self.rows, self._mask(mask))

@@ -5,13 +5,14 @@ noise, mini-batches of deleted rows) is here. May know core and engines.base.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from unfit.core import newton
+from unfit.core.factors import Inverse
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Plan, Progress
 from unfit.core.statistics import Statistics
@@ -54,7 +55,8 @@ class State:
     """A trained model and what its method keeps for the next deletion.
 
     weights (k, d) are what is published; n rows they stand for. statistics: sums at exactly these
-    weights, or None if nobody prepared them. tilt (k, d): sigma b of INFLUENCE's objective.
+    weights, or None if nobody prepared them. near: an inverse Hessian a problem, of these rows but
+    from before the weights moved: a guide. tilt (k, d): sigma b of INFLUENCE's objective.
     run: DELTAGRAD's stored training; spare: a second file, ready to take the next one, once.
     """
 
@@ -62,6 +64,7 @@ class State:
     weights: np.ndarray
     n: int
     statistics: Statistics | None = None
+    near: Sequence[Inverse] | None = None
     tilt: np.ndarray | None = None
     run: Run | None = None
     spare: Reserve | None = None
@@ -102,7 +105,7 @@ class State:
             plan = Plan(seed, epochs, batch_size, rate, l2)
             file = restore(arrays["trajectory"])
             run = Run(plan, arrays["row_of"], arrays["counts"], file, radius)
-        return cls(method, weights, n, statistics, arrays.get("tilt"), run)
+        return cls(method, weights, n, statistics, None, arrays.get("tilt"), run)
 
 
 class Method(ABC):
@@ -111,13 +114,14 @@ class Method(ABC):
     name: ClassVar[str]
     solvers: ClassVar[tuple[str, ...]] = ("newton", "sgd")  # the first one is "auto"
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, refine: bool = False) -> None:
+        """refine: solve to float64's precision whatever that of the rows, at a pass over them."""
         if settings.solver not in ("auto", *self.solvers):
             raise ValueError(
                 f"method {self.name!r} cannot train with solver={settings.solver!r}; "
                 f"use {' or '.join(repr(s) for s in ('auto', *self.solvers))}"
             )
-        self.settings = settings
+        self.settings, self.refine = settings, refine
         self.solver = self.solvers[0] if settings.solver == "auto" else settings.solver
 
     @abstractmethod
@@ -238,6 +242,8 @@ def finite(weights: np.ndarray, what: str = "SGD") -> np.ndarray:
     return weights
 
 
-def moved(state: State, weights: np.ndarray, n: int) -> State:
-    """The state after its weights moved: what was known at the old ones is gone."""
-    return State(state.method, weights, n, tilt=state.tilt)
+def moved(
+    state: State, weights: np.ndarray, n: int, near: Sequence[Inverse] | None = None
+) -> State:
+    """The state after its weights moved: what was known at the old ones is a guide at best."""
+    return State(state.method, weights, n, near=near, tilt=state.tilt)

@@ -2,6 +2,10 @@
 
 They differ in the step alone. Statistics kept at the current weights make it cost O(m d^2 + d^3);
 where there are none (the second mini-batch, or nobody prepared) a pass over the rows makes them.
+
+With `refine` a factor is a guide only: products with the Hessian itself, in float64, bring the
+solution to 1e-10. Then the weights do not depend on how they were come by, and the inverse from
+before the weights moved serves for the next request too, at d times less than a new Hessian.
 """
 
 from abc import abstractmethod
@@ -10,8 +14,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from unfit.core.factors import Cholesky, Factor
-from unfit.core.statistics import factors_without, gradient_of_rows
+from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooFar
+from unfit.core.objective import Rows, margins, root_weighted
+from unfit.core.statistics import FEW_ROWS_PER_COLUMN, factors_without, gradient_of_rows
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split
 
@@ -43,20 +48,72 @@ class OneStep(Method):
         self, state: State, data: Engine, before: np.ndarray, batch: np.ndarray,
         rng: np.random.Generator,
     ) -> State:  # fmt: skip
-        W, l2 = state.weights, self.settings.l2
-        left = state.n - len(batch)
+        W, left = state.weights, state.n - len(batch)
         rows = data.take(batch)
-        of_deleted = gradient_of_rows(rows, W, l2)
-        factors: Sequence[Factor]
-        if state.statistics is not None and len(batch) <= left:
+        of_deleted = gradient_of_rows(rows, W, self.settings.l2)
+        known = state.statistics
+        if known is not None and len(batch) <= left and not self._refines:
+            factors = factors_without(known, rows)
+            of_remaining = known.gradient_sum - of_deleted
+            return moved(state, self.step(W, of_remaining, of_deleted, factors, rng), left)
+        mask = data.without(np.concatenate([before, batch]))
+        if self._refines and len(batch) <= left:
+            try:
+                return self._refined(state, data, rows, mask, left, of_deleted, rng)
+            except TooFar:
+                pass
+        fresh = self.statistics(data, W, mask)
+        factors = [Cholesky.of(h) for h in fresh.hessian_sum]
+        if self._refines:
+            refined = self._products(factors, data, W, mask, left)
+            try:
+                next_weights = self.step(W, fresh.gradient_sum, of_deleted, refined, rng)
+                return moved(state, next_weights, left)
+            except TooFar:  # too ill-conditioned for float32 sums to lead
+                pass
+        return moved(state, self.step(W, fresh.gradient_sum, of_deleted, factors, rng), left)
+
+    @property
+    def _refines(self) -> bool:
+        return self.refine and self.settings.sigma == 0
+
+    def _refined(
+        self, state: State, data: Engine, rows: Rows, mask: np.ndarray, left: int,
+        of_deleted: np.ndarray, rng: np.random.Generator,
+    ) -> State:  # fmt: skip
+        """The step by products with the Hessian, guided by whatever is known of it."""
+        W, ridge = state.weights, self.settings.l2 * left
+        margin, shift = margins(rows.X, W), self.settings.l2 * len(rows)
+        near, guides = state.near, list[Factor]()
+        if state.statistics is not None:
             of_remaining = state.statistics.gradient_sum - of_deleted
-            factors = factors_without(state.statistics, rows)
+            guides = list(factors_without(state.statistics, rows))
+            kept = state.statistics.factors or ()
+            near = [factor for factor in kept if isinstance(factor, Inverse)] or None
+        elif near is not None and len(rows) < FEW_ROWS_PER_COLUMN * W.shape[1]:
+            of_remaining = data.gradient_sum(W, mask) + ridge * W
         else:
-            mask = data.without(np.concatenate([before, batch]))
-            fresh = self.statistics(data, W, mask)
-            of_remaining = fresh.gradient_sum
-            factors = [Cholesky.of(h) for h in fresh.hessian_sum]
-        return moved(state, self.step(W, of_remaining, of_deleted, factors, rng), left)
+            raise TooFar
+        after = None
+        if near is not None and len(rows) < FEW_ROWS_PER_COLUMN * W.shape[1]:
+            U = [root_weighted(rows.X, margin[:, c], rows.intercept) for c in range(len(W))]
+            after = [one.downdated(u, shift) for one, u in zip(near, U, strict=True)]
+            guides = guides or [one.without(u, shift, len(rows) / state.n)
+                                for one, u in zip(near, U, strict=True)]  # fmt: skip
+        refined = self._products(guides, data, W, mask, left)
+        next_weights = self.step(W, of_remaining, of_deleted, refined, rng)
+        return moved(state, next_weights, left, after)
+
+    def _products(
+        self, guides: Sequence[Factor], data: Engine, W: np.ndarray, mask: np.ndarray, left: int
+    ) -> list[Factor]:
+        ridge = self.settings.l2 * left
+        product = data.hessian_products(W, mask)
+
+        def regularised(c: int) -> Product:
+            return lambda v: np.asarray(product(c, v) + ridge * v)
+
+        return [Refined(guide, regularised(c)) for c, guide in enumerate(guides)]
 
     def prepare(self, state: State, data: Engine) -> State:
         if state.statistics is not None and state.statistics.factors is not None:

@@ -49,7 +49,7 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> int:
         return 0
     reach("forget.taken")
     before = keeper.require_version()
-    loaded = None if before.model_sha is None else keeper.prepared()
+    loaded = None if before.model_sha is None else keeper.ready()
     items, ids = all_ids(requests)
     resolved = resolve_ids(keeper, ids)
     numbers = keeper.dataset()["numbers"][resolved.positions].tolist()

@@ -6,7 +6,6 @@ as long as it is.
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,6 @@ import numpy as np
 
 from unfit.data.dataset import Dataset
 from unfit.errors import BadInput, Unavailable
-from unfit.methods import State
 from unfit.points import reach
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
@@ -48,11 +46,8 @@ class Keeper:
         self.loaded: Loaded | None = None
         self.model = self.store.model()
         self._swept = False
-        self._ahead: Future[State] | None = None
-        self._pool = ThreadPoolExecutor(1, "unfit-prepare")
 
     def close(self) -> None:
-        self._pool.shutdown()
         self.store.close()
 
     @property
@@ -109,7 +104,7 @@ class Keeper:
         """Finish what a crash left undone, by this process or another."""
         self.current = self.store.employed()
         if self.loaded is not None and self.loaded.version != self.current:
-            self.loaded = self._ahead = None
+            self.loaded = None
         self.model = self.store.model()
         if self.current is None:
             if self.model.purge_due or not self._swept:
@@ -119,10 +114,8 @@ class Keeper:
         self._swept = True
 
     def employ(self, version: Version, loaded: Loaded | None) -> None:
-        """After a commit: the new version is current; purge, and prepare the next erasure."""
-        self.current, self.loaded, self._ahead = version, loaded, None
-        if loaded is not None:  # beside the purge, which waits for the disk
-            self._ahead = self._pool.submit(loaded.method.prepare, loaded.state, loaded.data)
+        """After a commit: the new version is current; purge what it leaves behind."""
+        self.current, self.loaded = version, loaded
         self.purge()
 
     def purge(self) -> None:
@@ -140,13 +133,15 @@ class Keeper:
                 self.loaded.version = self.current
                 self.loaded.card = load_card(self.current, self.artifacts)
 
-    def prepared(self) -> Loaded:
-        """The employed version with what makes the next unlearning cheap."""
+    def ready(self) -> Loaded:
+        """The employed version, able to unlearn fast: with a guide, or prepared."""
         loaded = self.load()
-        if self._ahead is not None:
-            loaded.state, self._ahead = self._ahead.result(), None
-        else:
-            loaded.state = loaded.method.prepare(loaded.state, loaded.data)
+        return loaded if loaded.state.near is not None else self.prepared()
+
+    def prepared(self) -> Loaded:
+        """The employed version with what makes the next unlearning cheapest."""
+        loaded = self.load()
+        loaded.state = loaded.method.prepare(loaded.state, loaded.data)
         return loaded
 
     def save_prepared(self) -> None:

@@ -41,7 +41,7 @@ class Card:
         return self.encoding.width + self.fit_intercept
 
     def make_method(self) -> Method:
-        return METHODS[self.method](self.settings)
+        return METHODS[self.method](self.settings, refine=True)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -115,7 +115,7 @@ def class_codes(dataset: Dataset, classes: Sequence[str]) -> np.ndarray:
 def held_out(dataset: Dataset, class_of_label: np.ndarray, intercept: bool) -> Rows:
     """The test rows, where they lie."""
     n = dataset.n_train
-    return Rows(dataset["X"][n:], class_of_label[dataset["labels"][n:]], intercept)
+    return Rows(dataset.rows()[n:], class_of_label[dataset["labels"][n:]], intercept)
 
 
 def engine_of(
@@ -124,7 +124,7 @@ def engine_of(
 ) -> CpuEngine:  # fmt: skip
     n = dataset.n_train
     codes = class_of_label[dataset["labels"][:n]]
-    data = CpuEngine(dataset["X"][:n], codes, n_classes, fit_intercept)
+    data = CpuEngine(dataset.rows()[:n], codes, n_classes, fit_intercept)
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)

@@ -97,7 +97,7 @@ def train_model(
 ) -> Fresh:
     """Train on a generation just written, evaluate, rehearse."""
     m = config.model
-    method = METHODS[m.method](m.settings())
+    method = METHODS[m.method](m.settings(), refine=True)
     card = Card(
         m.method, method.settings, m.fit_intercept, tuple(classes), config.roles.label, encoding
     )

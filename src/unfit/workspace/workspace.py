@@ -270,7 +270,7 @@ class Workspace:
         estimate, action, reason = None, "keep", "no training row would leave"
         if version.model_sha is not None and (resolved.positions < n_train).any():
             rng = np.random.default_rng()
-            step, verdict = erasing.evaluate(keeper, keeper.prepared(), resolved.positions, rng)
+            step, verdict = erasing.evaluate(keeper, keeper.ready(), resolved.positions, rng)
             estimate, reason = step.facts.estimate, verdict.reason
             action = "retrain" if verdict.retrain else "employ"
         took = time.perf_counter() - started
