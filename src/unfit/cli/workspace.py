@@ -145,7 +145,7 @@ def predict(
     if made.accuracy is not None:
         said.append(f"{100 * made.accuracy:.2f} % as labelled")
     if made.unseen:
-        said.append(f"{made.unseen:,} with a category not seen in training")
+        said.append(f"{made.unseen:,} with a category the model has no column for")
     typer.echo(", ".join(said), err=True)
 
 

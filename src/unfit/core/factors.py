@@ -23,7 +23,7 @@ VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
 _MAX_STEPS = 200
 _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
-_REFINED = 1e-10  # relative residual of what is refined
+_REFINED = 1e-9  # relative residual of a step, which is small beside the weights
 _LEADS = 0.3  # a guide must shrink the residual at least so much
 _SMALL = 512  # columns up to which twice the operations are better than SciPy's threads
 

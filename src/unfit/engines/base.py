@@ -65,10 +65,10 @@ class Engine(Protocol):
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
 
-    def hessian_products(
+    def gradient_and_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
-    ) -> Callable[[int, np.ndarray], np.ndarray]:
-        """product(c, v): the Hessian sum of problem c times v, a pass over the rows each."""
+    ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
+        """The gradient sum, and product(c, v): the Hessian sum of problem c times v."""
         ...
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray: ...

@@ -68,10 +68,10 @@ class CpuEngine:
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.hessian_sum(self.rows, W, self._mask(mask))
 
-    def hessian_products(
+    def gradient_and_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
-    ) -> Callable[[int, np.ndarray], np.ndarray]:
-        return objective.hessian_products(self.rows, W, self._mask(mask))
+    ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
+        return objective.gradient_and_products(self.rows, W, self._mask(mask))
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.gram_sum(self.rows, self._mask(mask))

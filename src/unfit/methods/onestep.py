@@ -60,17 +60,10 @@ class OneStep(Method):
         if self._refines and len(batch) <= left:
             try:
                 return self._refined(state, data, rows, mask, left, of_deleted, rng)
-            except TooFar:
+            except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
         fresh = self.statistics(data, W, mask)
         factors = [Cholesky.of(h) for h in fresh.hessian_sum]
-        if self._refines:
-            refined = self._products(factors, data, W, mask, left)
-            try:
-                next_weights = self.step(W, fresh.gradient_sum, of_deleted, refined, rng)
-                return moved(state, next_weights, left)
-            except TooFar:  # too ill-conditioned for float32 sums to lead
-                pass
         return moved(state, self.step(W, fresh.gradient_sum, of_deleted, factors, rng), left)
 
     @property
@@ -83,37 +76,39 @@ class OneStep(Method):
     ) -> State:  # fmt: skip
         """The step by products with the Hessian, guided by whatever is known of it."""
         W, ridge = state.weights, self.settings.l2 * left
-        margin, shift = margins(rows.X, W), self.settings.l2 * len(rows)
-        near, guides = state.near, list[Factor]()
-        if state.statistics is not None:
-            of_remaining = state.statistics.gradient_sum - of_deleted
-            guides = list(factors_without(state.statistics, rows))
-            kept = state.statistics.factors or ()
-            near = [factor for factor in kept if isinstance(factor, Inverse)] or None
-        elif near is not None and len(rows) < FEW_ROWS_PER_COLUMN * W.shape[1]:
-            of_remaining = data.gradient_sum(W, mask) + ridge * W
-        else:
-            raise TooFar
-        after = None
-        if near is not None and len(rows) < FEW_ROWS_PER_COLUMN * W.shape[1]:
-            U = [root_weighted(rows.X, margin[:, c], rows.intercept) for c in range(len(W))]
-            after = [one.downdated(u, shift) for one, u in zip(near, U, strict=True)]
-            guides = guides or [one.without(u, shift, len(rows) / state.n)
-                                for one, u in zip(near, U, strict=True)]  # fmt: skip
-        refined = self._products(guides, data, W, mask, left)
-        next_weights = self.step(W, of_remaining, of_deleted, refined, rng)
-        return moved(state, next_weights, left, after)
-
-    def _products(
-        self, guides: Sequence[Factor], data: Engine, W: np.ndarray, mask: np.ndarray, left: int
-    ) -> list[Factor]:
-        ridge = self.settings.l2 * left
-        product = data.hessian_products(W, mask)
+        guides, after = self._guides(state, rows)
+        gradient, product = data.gradient_and_products(W, mask)
 
         def regularised(c: int) -> Product:
             return lambda v: np.asarray(product(c, v) + ridge * v)
 
-        return [Refined(guide, regularised(c)) for c, guide in enumerate(guides)]
+        def step(guides: Sequence[Factor]) -> np.ndarray:
+            refined = [Refined(guide, regularised(c)) for c, guide in enumerate(guides)]
+            return self.step(W, gradient + ridge * W, of_deleted, refined, rng)
+
+        if guides is not None:
+            try:
+                return moved(state, step(guides), left, after)
+            except TooFar:
+                pass
+        fresh = self.statistics(data, W, mask)
+        return moved(state, step([Cholesky.of(h) for h in fresh.hessian_sum]), left)
+
+    def _guides(
+        self, state: State, rows: Rows
+    ) -> tuple[Sequence[Factor] | None, Sequence[Inverse] | None]:
+        """Factors of about the Hessians without the rows, and inverses for the next time."""
+        known = state.statistics
+        near = state.near
+        if known is not None and known.factors is not None:
+            near = [factor for factor in known.factors if isinstance(factor, Inverse)] or None
+        if near is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+            return (None if known is None else factors_without(known, rows)), None
+        margin, shift = margins(rows.X, state.weights), self.settings.l2 * len(rows)
+        U = [root_weighted(rows.X, column, rows.intercept) for column in margin.T]
+        pairs = list(zip(near, U, strict=True))
+        guides = [one.without(u, shift, len(rows) / state.n) for one, u in pairs]
+        return guides, [one.downdated(u, shift) for one, u in pairs]
 
     def prepare(self, state: State, data: Engine) -> State:
         if state.statistics is not None and state.statistics.factors is not None:

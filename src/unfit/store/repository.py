@@ -120,20 +120,26 @@ class Store:
             rows = connection.execute(select.order_by(versions.c.number)).all()
         return [_version(row) for row in rows]
 
-    def decision(self, version: int) -> Decision | None:
-        """Why the version of this number was employed."""
-        found = self.decisions(version)
+    def decision_on(self, request: Request) -> Decision | None:
+        """The decision a request led to; None if the version in use stayed."""
+        if request.version is None or request.applied_at is None:
+            return None
+        same = (versions.c.number == request.version) & (
+            versions.c.employed_at == request.applied_at
+        )
+        found = self._decisions(same)
         return found[0] if found else None
 
-    def decisions(self, version: int | None = None) -> list[Decision]:
+    def decisions(self) -> list[Decision]:
+        return self._decisions(sa.true())
+
+    def _decisions(self, where: sa.ColumnElement[bool]) -> list[Decision]:
         select = (
             sa.select(decisions, versions.c.number)
             .join(versions, versions.c.id == decisions.c.version_id)
-            .where(decisions.c.model_id == self._model_id)
+            .where(decisions.c.model_id == self._model_id, where)
             .order_by(versions.c.number)
         )
-        if version is not None:
-            select = select.where(versions.c.number == version)
         with self._read() as connection:
             rows = connection.execute(select).all()
         return [
@@ -291,8 +297,13 @@ class Store:
                     )
                 )  # fmt: skip
             self._settle(connection, version_id, applied, now)
-            row = connection.execute(sa.select(versions).where(versions.c.id == version_id)).one()
-        return _version(row)
+        number = 0 if started_from is None else started_from.number
+        if new is None:
+            assert started_from is not None
+            return started_from
+        fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
+        return Version(id=version_id, number=number + 1, state="employed", employed_at=now,
+                       superseded_at=None, **fields)  # fmt: skip
 
     def _employ(
         self, connection: sa.Connection, before: Version | None, new: NewVersion, now: datetime

@@ -233,7 +233,7 @@ def catch_up(keeper: Keeper) -> None:
     missed = [pair for pair, (outcome, _) in zip(listed, said, strict=True)
               if outcome == "forgotten"]  # fmt: skip
     if missed:
-        log.warning("%d deletions were missing here; they are applied now", len(missed))
+        log.warning("deletions were missing here and are applied now: %d", len(missed))
         key = "restored-" + keeper.store.digest(*(value for _, value in missed))
         keeper.store.submit(key, missed, keeper.clock())
     if missed or pending:

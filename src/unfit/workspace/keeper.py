@@ -45,6 +45,7 @@ class Keeper:
         self.current: Version | None = None
         self.loaded: Loaded | None = None
         self.model = self.store.model()
+        self.purged = True
         self._swept = False
 
     def close(self) -> None:
@@ -106,6 +107,7 @@ class Keeper:
         if self.loaded is not None and self.loaded.version != self.current:
             self.loaded = None
         self.model = self.store.model()
+        self.purged = not self.model.purge_due
         if self.current is None:
             if self.model.purge_due or not self._swept:
                 purging.sweep_before_training(self)
@@ -126,7 +128,9 @@ class Keeper:
             card_sha = purging.purge(self)
         except Unavailable as busy:
             log.warning("%s", busy)
+            self.purged = False
             return
+        self.purged = True
         if card_sha != self.current.card_sha:
             self.current = replace(self.current, card_sha=card_sha)
             if self.loaded is not None:

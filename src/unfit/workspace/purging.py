@@ -55,7 +55,9 @@ def _without_names(keeper: "Keeper", version: Version, dataset: Dataset) -> str 
     """The card without categories that no row holds any more; a new one if any were."""
     if version.card_sha is None:
         return None
-    card = load_card(version, keeper.artifacts)
+    loaded = keeper.loaded
+    known = loaded is not None and loaded.version.card_sha == version.card_sha
+    card = loaded.card if known and loaded else load_card(version, keeper.artifacts)
     names = [name for name, kind in dataset.columns if kind == "category"]
     held = dict(zip(names, map(set, dataset.vocabularies), strict=True))
     encoding = card.encoding.retire(held)

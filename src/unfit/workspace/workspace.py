@@ -16,7 +16,7 @@ from unfit.data.ingest import split, spool
 from unfit.data.sources import open_source
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.points import reach
-from unfit.store.records import Applied, Decision, IdKind, Request, Version
+from unfit.store.records import Applied, Decision, IdKind, Version
 from unfit.workspace import auditing, erasing, purging, training
 from unfit.workspace.forgetting import Ids, Resolved
 from unfit.workspace.keeper import Keeper, now
@@ -154,8 +154,7 @@ class Workspace:
         key = self._submit(ids, key)
         with self._writing() as keeper:  # another worker may have applied it while we waited
             erasing.apply_pending(keeper, told)
-            (request,) = keeper.store.requests(key=key)
-            return self._answer(keeper, request, ids, time.perf_counter() - started)
+            return self._answer(keeper, key, ids, time.perf_counter() - started)
 
     def predict(
         self, source: Rows, output: Path | None = None, *, format: str | None = None
@@ -191,14 +190,15 @@ class Workspace:
         raise Unavailable("the model changes faster than it can be read")
 
     def audit(
-        self, *, deleted: Path | None = None, threshold: float | None = None,
+        self, *, deleted: str | Path | None = None, threshold: float | None = None,
         draws: int | None = None, random_state: int | None = None,
     ) -> auditing.Report:  # fmt: skip
         """Retrain independently, compare, say what was found; the model in use stays as it is."""
         with self._writing() as keeper:
             purging.expire(keeper.retained, keeper.store, keeper.clock())
             report = auditing.audit(
-                keeper.load(), self.config, keeper.retained, keeper.store, deleted,
+                keeper.load(), self.config, keeper.retained, keeper.store,
+                None if deleted is None else Path(deleted),
                 self.config.policy.disparity if threshold is None else threshold,
                 draws, random_state,
             )  # fmt: skip
@@ -250,7 +250,7 @@ class Workspace:
     # --- answers -------------------------------------------------------------------------------
 
     def _submit(self, ids: Ids, key: str | None) -> str:
-        if self.store.employed() is None:
+        if self._keeper.current is None and self.store.employed() is None:
             raise Unavailable("this workspace has no model yet; `unfit train` makes one")
         key = key or uuid.uuid4().hex
         self.store.submit(key, ids, self._keeper.clock())
@@ -284,19 +284,18 @@ class Workspace:
             purged=False, dry_run=True,
         )  # fmt: skip
 
-    def _answer(self, keeper: Keeper, request: Request, ids: Ids, seconds: float) -> Forgotten:
+    def _answer(self, keeper: Keeper, key: str, ids: Ids, seconds: float) -> Forgotten:
+        (request,) = keeper.store.requests(key=key)
         outcomes = [(item.outcome or "unknown", item.rows or 0) for item in request.items]
         version = request.version or 0
-        rows = sum(n for _, n in outcomes)
-        why = keeper.store.decision(version) if rows else None
-        if why is not None and why.action == "open":
-            why = None  # held-out rows left; the first model stands as it was
+        why = keeper.store.decision_on(request)
         return Forgotten(
-            request.key, rows, sum(said == "forgotten" for said, _ in outcomes),
+            request.key, sum(n for _, n in outcomes),
+            sum(said == "forgotten" for said, _ in outcomes),
             _named(ids, outcomes, "repeated"), _named(ids, outcomes, "unknown"), version,
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity, seconds,
-            purged=not keeper.store.model().purge_due,
+            purged=keeper.purged,
         )  # fmt: skip
 
 
