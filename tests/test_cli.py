@@ -3,8 +3,10 @@
 import json
 
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 
+import people
 from unfit import __version__
 from unfit.cli import app
 
@@ -12,9 +14,6 @@ run = CliRunner().invoke
 
 
 def test_help_teaches():
-    for arguments in (["--help"], ["demo", "--help"], ["bench", "--help"]):
-        result = run(app, arguments)
-        assert result.exit_code == 0
     assert "demo" in run(app, ["--help"]).output
     assert "UNFIT_DATA" in run(app, ["bench", "--help"]).output
 
@@ -23,21 +22,113 @@ def test_version():
     assert run(app, ["version"]).output.strip() == __version__
 
 
-def test_demo(tmp_path):
-    picture = tmp_path / "picture.png"
-    result = run(app, ["demo", "--output", str(picture)])
-    assert result.exit_code == 0, result.output
-    for word in ("fisher", "influence", "deltagrad", "retrain", "AccDis", "picture.png"):
-        assert word in result.output
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def test_demo_tells_the_whole_story(tmp_path):
+    folder = tmp_path / "demo"
+    for _ in range(2):  # and can be told again
+        result = run(app, ["demo", "--output", str(folder), "--json"])
+        assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert [w["name"] for w in told["waves"]] == ["random", "targeted", "informed"]
+    assert sum(w["retrainings"] for w in told["waves"]) == 1
+    assert told["served"]["rows"] > 0
+    assert len(told["served"]["by_version"]) > 1
+    assert told["audit"]["passed"] is True
+    assert told["audit"]["n_available"] == told["audit"]["n_deleted"] > 0
+    for name in ("report.html", "audit.html"):
+        page = (folder / name).read_text()
+        assert page.count("<svg") >= 3
+        for outside in ("http://", "https://", "<script", "src="):
+            assert outside not in page.replace("http://www.w3.org/2000/svg", "")
+    shown = run(app, ["status", "-w", str(folder / "workspace")])
+    assert "estimated disparity" in shown.output
 
 
-def test_demo_as_json(tmp_path):
-    result = run(app, ["demo", "--json", "--output", str(tmp_path / "p.png")])
-    figures = json.loads(result.stdout)
-    assert len(figures) == 12
-    exact = [f for f in figures if f["method"] == "retrain"]
-    assert all(f["acc_dis"] == 0 and f["passed"] for f in exact)
+def test_the_demo_touches_no_folder_it_has_not_made(tmp_path):
+    (tmp_path / "mine").mkdir()
+    result = run(app, ["demo", "--output", str(tmp_path / "mine")])
+    assert result.exit_code == 2
+    assert "no demo" in result.output
+    assert (tmp_path / "mine").is_dir()
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """A trained workspace and a file of rows, made by the commands themselves."""
+    root = tmp_path_factory.mktemp("cli")
+    people.write(people.people(), root / "people.csv")
+    made = ["init", root / "people.csv", "--label", "label", "--subject", "person", "--row-id",
+            "record", "-w", root / "ws", "--random-state", "0", "--threshold", "50"]  # fmt: skip
+    for arguments in (made, ["train", "-w", root / "ws"]):
+        result = run(app, [str(a) for a in arguments])
+        assert result.exit_code == 0, result.output
+    return root
+
+
+def ask(ready, *arguments, **options):
+    return run(app, [*(str(a) for a in arguments), "-w", str(ready / "ws")], **options)
+
+
+def test_predictions_go_to_files_and_come_from_a_pipe(ready, tmp_path):
+    source = (ready / "people.csv").read_bytes()
+    for name in ("out.csv", "out.parquet"):
+        result = ask(ready, "predict", ready / "people.csv", "-o", tmp_path / name)
+        assert "400 rows predicted by version" in result.stderr
+    piped = ask(ready, "predict", "-", input=source)
+    assert piped.exit_code == 0
+    assert piped.stdout_bytes == (tmp_path / "out.csv").read_bytes()
+    table = parquet.read_table(tmp_path / "out.parquet")
+    assert table.num_rows == 400
+    assert "as labelled" in piped.stderr
+
+
+def test_forget_from_a_file_and_from_stdin(ready, tmp_path):
+    (tmp_path / "ids.txt").write_text("p0001\n\n p0002 \nnobody\n")
+    made = json.loads(ask(ready, "forget", "--file", tmp_path / "ids.txt", "--json").stdout)
+    assert made["unknown"] == ["nobody"]
+    assert made["subjects"] == 2
+    made = json.loads(ask(ready, "forget", "--stdin", "--json", input="p0005\n").stdout)
+    assert made["rows"] > 0
+    rows = ask(ready, "forget", "--stdin", "--by-row", "--json", input="r00007\nr00009\n")
+    assert json.loads(rows.stdout)["rows"] == 2
+    assert (
+        json.loads(ask(ready, "forget", "--rows", "r00010, r00011", "--json").stdout)["rows"] == 2
+    )
+
+
+def test_exit_codes(ready, tmp_path):
+    assert ask(ready, "forget", "--subject", "nobody").exit_code == 0
+    assert ask(ready, "forget", "--subject", "nobody", "--strict").exit_code == 2
+    assert ask(ready, "forget").exit_code == 2
+    assert ask(ready, "train").exit_code == 2
+    assert ask(ready, "forget", "--file", tmp_path / "none").exit_code == 2
+    assert run(app, ["status", "-w", str(tmp_path)]).exit_code == 2
+    audit = ask(ready, "audit", "--deleted", ready / "people.csv", "--threshold", "100")
+    assert audit.exit_code == 0
+    assert "page:" in audit.output
+
+
+def test_an_audit_that_fails_says_so_with_its_exit_code(tmp_path):
+    from workspaces import make
+
+    kept = make(tmp_path / "w", None, sigma=20.0)
+    source = tmp_path / "w" / "people.parquet"
+    run(app, ["forget", "--subject", "p0003", "-w", str(kept.folder)])
+    result = run(
+        app,
+        ["audit", "--deleted", str(source), "--threshold", "0", "--draws", "3", "--random-state",
+         "0", "--report", str(tmp_path / "page.html"), "-w", str(kept.folder)],
+    )  # fmt: skip
+    assert result.exit_code == 1
+    assert "retrain: AccDis" in result.output
+    page = (tmp_path / "page.html").read_text()
+    assert "verdict failed" in page
+    assert page.count("<title>AccDis") == 3
+
+
+def test_status_as_json(ready):
+    found = json.loads(ask(ready, "status", "--json").stdout)
+    assert found["version"] >= 1
+    assert len(found["decisions"]) == len(found["versions"])
 
 
 def test_bench_on_built_in_data(tmp_path):

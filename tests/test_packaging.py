@@ -35,7 +35,10 @@ def python(code):
 
 def test_import_compiles_nothing_and_pulls_in_no_extra():
     assert python(COUNT.format(body="    import unfit")) == "0"
-    heavy = "torch dask fastapi sqlalchemy typer rich matplotlib pandas sklearn.linear_model"
+    heavy = (
+        "torch dask fastapi sqlalchemy alembic pyarrow pydantic jinja2 safetensors typer rich "
+        "matplotlib pandas sklearn.linear_model"
+    )
     code = (
         "import sys, numpy, scipy.linalg, sklearn.base, numba; known = set(sys.modules)\n"
         f"import unfit; print([m for m in {heavy.split()!r} if m in set(sys.modules) - known])"
@@ -57,10 +60,10 @@ def test_rooms():
 
 def test_the_readme_snippet_runs(capsys):
     readme = (ROOT / "README.md").read_text()
-    snippet = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
+    _, snippet = re.findall(r"```python\n(.*?)```", readme, re.S)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 6))
-    names = {"X": X, "y": X[:, 0] > 0}
+    names = {"X": X, "y": X[:, 0] > 0, "unfit": unfit}
     exec(snippet, names)
     assert names["clf"].n_remaining_ == 4998
     assert "verdict" in capsys.readouterr().out

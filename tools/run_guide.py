@@ -2,8 +2,8 @@
 
     python tools/run_guide.py docs/guide.md
 
-Blocks that start with ```console hold lines that begin with `$ ` (run by a shell) and output;
-blocks that start with ```python are run by the same interpreter as unfit. All run in one new folder.
+Blocks that start with ```console hold lines that begin with `$ `, for a shell, and their output;
+blocks that start with ```python are run by the interpreter of unfit. All run in one new folder.
 The tests use `blocks` and `run` to check that every command still works.
 """
 

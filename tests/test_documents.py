@@ -1,0 +1,118 @@
+"""Every command in the README, the guide and --help is run, as it is written there."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import people
+from unfit.cli import app
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import run_guide  # noqa: E402
+
+GUIDE, README = (ROOT / "docs" / "guide.md").read_text(), (ROOT / "README.md").read_text()
+
+
+def patients(n: int = 12_000, seed: int = 0) -> pa.Table:
+    """Made-up hospital stays with the columns the guide names."""
+    rng = np.random.default_rng(seed)
+    who = rng.integers(0, n // 2, n)
+    who[:8] = [135, 135, 1152, 1152, 1152, 378, 378, 135]
+    stays = rng.poisson(1.0, n)
+    score = 1.2 * stays - 1.2 + rng.logistic(size=n)
+    back = np.where(score > 1.5, "<30", np.where(score > 0, ">30", "NO"))
+    return pa.table(
+        {
+            "encounter_id": pa.array(np.arange(n), pa.int32()),
+            "patient_nbr": pa.array(who, pa.int32()),
+            "race": pa.array(rng.choice(["a", "b", "?"], n).tolist()).dictionary_encode(),
+            "number_inpatient": pa.array(stays, pa.int32()),
+            "diabetesMed": pa.array(rng.choice(["Yes", "No"], n).tolist()),
+            "readmitted": pa.array(back.tolist()).dictionary_encode(),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with the files the documents speak of."""
+    parquet.write_table(patients(), tmp_path / "diabetes130.parquet")
+    table = people.people(n=3000, subjects=1200)
+    numbers = [int(name[1:]) for name in table["person"].to_pylist()]
+    churned = table.rename_columns({"label": "churned"}).drop_columns(["record", "person"])
+    customers = churned.append_column("customer_id", pa.array(numbers))
+    parquet.write_table(customers, tmp_path / "customers.parquet")
+    people.write(customers.slice(0, 20), tmp_path / "new.csv")
+    monkeypatch.setenv("UNFIT_DATA", str(tmp_path))
+    yield tmp_path
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def test_every_command_of_the_guide(folder: Path) -> None:
+    found = run_guide.blocks(GUIDE)
+    assert len(found) >= 8
+    for kind, content in found:
+        printed = run_guide.run(kind, content, folder, allowed=(0, 1))
+        assert "Traceback" not in printed
+    text = "\n".join(content for _, content in found)
+    for verb in ("init", "train", "predict", "forget", "status", "audit", "retrain"):
+        assert f"$ unfit {verb}" in text
+
+
+def test_the_guide_shows_what_it_claims() -> None:
+    """The figures that were measured for it: one twentieth of a retraining, within the threshold."""
+    ratio = re.search(r"retrain: \d+ ms, (\d+) times as long", GUIDE)
+    assert ratio is not None
+    assert int(ratio[1]) >= 20
+    assert "81,389 training rows" in GUIDE
+    assert re.search(r"audit before it: forgotten: AccDis [\d.e-]+ % is within", GUIDE)
+    assert re.search(r"retrained: the estimated disparity [\d.]+ % is over the threshold", GUIDE)
+
+
+def test_every_command_of_the_readme(folder: Path) -> None:
+    commands = [c for kind, text in run_guide.blocks(README) if kind == "console"
+                for c in run_guide.commands(text)]  # fmt: skip
+    slow = [c for c in commands if c.startswith(("make ", "pip ", "unfit demo", "unfit bench"))]
+    assert {"make demo", "make test"} <= set(slow)  # `unfit demo` and `bench` have their own tests
+    quick = [c for c in commands if c not in slow]
+    assert len(quick) >= 6
+    for command in quick:
+        run_guide.run("console", f"$ {command}\n", folder)
+    snippet = next(text for kind, text in run_guide.blocks(README) if "Workspace(" in text)
+    run_guide.run("python", snippet, folder)
+
+
+def test_every_example_in_the_help(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    runner = CliRunner()
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    examples = [runner.invoke(app, [name, "--help"]).output for name in commands]
+    found = [
+        " ".join(match.split()).split(" ")[1:]
+        for text in examples
+        for match in re.findall(r"Example: (unfit .*?)\n\n", text, re.S)
+    ]
+    assert [arguments[0] for arguments in found] == ["init", "forget"]
+    for arguments in (found[0], ["train"], found[1]):
+        result = runner.invoke(app, arguments)
+        assert result.exit_code == 0, result.output
+
+
+def test_every_command_has_help_that_fits_a_screen() -> None:
+    runner = CliRunner()
+    for name in [None, *get_command(app).commands]:  # type: ignore[attr-defined]
+        result = runner.invoke(app, [*([name] if name else []), "--help"])
+        assert result.exit_code == 0
+        assert max(len(line) for line in result.output.splitlines()) <= 80
+        assert len(result.output.splitlines()) <= 60
