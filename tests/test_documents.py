@@ -71,7 +71,7 @@ def test_every_command_of_the_guide(folder: Path) -> None:
 
 
 def test_the_guide_shows_what_it_claims() -> None:
-    """The figures that were measured for it: one twentieth of a retraining, within the threshold."""
+    """The figures measured for it: one twentieth of a retraining, within the threshold."""
     ratio = re.search(r"retrain: \d+ ms, (\d+) times as long", GUIDE)
     assert ratio is not None
     assert int(ratio[1]) >= 20

@@ -4,25 +4,35 @@
 >>> clf.unlearn([17, 4242])
 >>> print(clf.audit())
 
-`unfit.Workspace(path)` is the whole pipeline in a folder; it is imported when it is asked for.
+`unfit.Workspace(path)` is the whole pipeline in a folder. Each name is imported when it is first
+asked for, so that nobody waits for what they do not use.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unfit.audit import Audit
-from unfit.data.preprocessing import MaxNormScaler
-from unfit.estimator import LogisticRegression
-
 if TYPE_CHECKING:
+    from unfit.audit import Audit
+    from unfit.data.preprocessing import MaxNormScaler
+    from unfit.estimator import LogisticRegression
     from unfit.workspace import Workspace
 
 __version__ = "0.1.0"
 __all__ = ["Audit", "LogisticRegression", "MaxNormScaler", "Workspace", "__version__"]
 
+_HOMES = {
+    "Audit": "unfit.audit",
+    "LogisticRegression": "unfit.estimator",
+    "MaxNormScaler": "unfit.data.preprocessing",
+    "Workspace": "unfit.workspace",
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name == "Workspace":  # pyarrow and SQLAlchemy come with it
-        from unfit.workspace import Workspace
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unfit' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
 
-        return Workspace
-    raise AttributeError(f"module 'unfit' has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,257 @@
+"""What `unfit demo` tells: the whole story on made-up customers, in one folder to look at."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from pyarrow import csv
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from unfit import disk
+from unfit.cli.common import took
+from unfit.errors import BadInput
+from unfit.pages.audit import audit_page
+from unfit.pages.story import Told, Wave, story_page
+from unfit.workspace import Workspace, init
+from unfit.workspace.auditing import Report
+from unfit.workspace.results import Employed, Forgotten
+from unfit.workspace.training import Told as Progress
+
+MARK = ".unfit-demo"
+CUSTOMERS, CONTRACTS = 6_000, 15_000
+WAVES = (("random", 40, 1), ("targeted", 15, 20), ("informed", 40, 40))  # name, requests, people
+
+AFTERWARDS = 5  # requests after a retraining, so that the audit has something to look at
+
+
+@dataclass(frozen=True)
+class Served:
+    """Predictions made while people were being forgotten."""
+
+    rows: int
+    by_version: dict[int, int]
+    slowest: float
+
+
+@dataclass(frozen=True)
+class Story:
+    """What happened."""
+
+    trained: Employed
+    waves: Sequence[Wave]
+    answers: Sequence[Forgotten]
+    served: Served
+    report: Report
+
+
+def live_through(output: Path, told: Progress) -> Story:
+    """Make the folder, and let it happen."""
+    _clear(output)
+    told("making up customers", 0, 0)
+    people = customers()
+    csv.write_csv(people, output / "customers.csv")
+    init(output / "customers.csv", output / "workspace", label="left", subject="customer",
+         random_state=0, threshold=2.0)  # fmt: skip
+    _keep_deleted_rows(output / "workspace")
+    with Workspace(output / "workspace") as ws:
+        trained = ws.train(told)
+        waves, answers, served = _three_waves(ws, people, told)
+        told("auditing", 0, 0)
+        ws.prepare()
+        report = ws.audit(random_state=0)
+        status = ws.status()
+    disk.write(output / "audit.html", audit_page(report, status).encode())
+    pictured = Told(trained, waves, asdict(served), report, status)
+    disk.write(output / "report.html", story_page(pictured).encode())
+    return Story(trained, waves, answers, served, report)
+
+
+def as_dict(story: Story, output: Path) -> dict[str, Any]:
+    return {
+        "trained": story.trained.as_dict(), "waves": [asdict(w) for w in story.waves],
+        "served": asdict(story.served), "audit": story.report.as_dict(),
+        "report": str(output / "report.html"),
+    }  # fmt: skip
+
+
+def show(story: Story, output: Path) -> None:
+    trained, served = story.trained, story.served
+    typer.echo(
+        f"trained on {trained.rows:,} contracts of {trained.subjects:,} made-up customers in "
+        f"{took(trained.seconds)}: test accuracy {trained.accuracy:.3f}"
+    )
+    Console().print(_table(story.waves))
+    typer.echo(
+        f"meanwhile {served.rows:,} predictions were answered by {len(served.by_version)} "
+        f"versions, 200 rows at a time, never later than {took(served.slowest)}"
+    )
+    for answer in story.answers:
+        if answer.action == "retrain":
+            typer.echo(f"version {answer.version} was retrained: {answer.reason}")
+    typer.echo(f"audit: {story.report.verdict}")
+    typer.echo(f"\nthe story with pictures: {output / 'report.html'}")
+    typer.echo(f"look around: unfit status -w {output / 'workspace'}")
+
+
+def customers(seed: int = 0) -> pa.Table:
+    """Contracts of customers; who leaves depends on age, use, price, plan and complaints."""
+    rng = np.random.default_rng(seed)
+    who = rng.integers(0, CUSTOMERS, CONTRACTS)
+    age = rng.normal(45, 14, CUSTOMERS).clip(18, 90).round()[who]
+    use = rng.gamma(2.0, 12.0, CONTRACTS).round(1)
+    price = (10 + 0.4 * use + rng.normal(0, 6, CONTRACTS)).clip(5).round(2)
+    plan = rng.choice(["basic", "family", "pro"], CONTRACTS, p=[0.5, 0.3, 0.2])
+    region = rng.choice(["north", "south", "east", "west"], CUSTOMERS)[who]
+    complaints = rng.poisson(0.7, CONTRACTS)
+    paperless = rng.random(CONTRACTS) < 0.6
+    score = (
+        -0.05 * (age - 45) + 0.09 * (price - 20) - 0.03 * (use - 24) + 1.0 * (complaints - 0.7)
+        + 0.8 * (plan == "basic") - 0.9 * (plan == "pro") + rng.logistic(size=CONTRACTS)
+    )  # fmt: skip
+    gaps = rng.random(CONTRACTS) < 0.04
+    return pa.table(
+        {
+            "customer": who + 100_000,
+            "age": age,
+            "hours_of_use": use,
+            "price": pa.array(np.where(gaps, np.nan, price), from_pandas=True),
+            "complaints": complaints,
+            "plan": plan.tolist(),
+            "region": region.tolist(),
+            "paperless": paperless,
+            "left": np.where(score > 0.3, "yes", "no").tolist(),
+        }
+    )
+
+
+def _clear(output: Path) -> None:
+    if (output / MARK).exists():
+        disk.remove(output)
+        disk.remove(output.with_name(f"{output.name}.forgotten"))
+    elif output.exists():
+        raise BadInput(f"{output} is there already and is no demo; name another with --output")
+    if not output.resolve().parent.is_dir():
+        raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
+    output.mkdir()
+    (output / MARK).touch()
+
+
+def _keep_deleted_rows(workspace: Path) -> None:
+    """An owner's choice: deleted rows stay for a month, for audits alone."""
+    toml = workspace / "unfit.toml"
+    kept = toml.read_text().replace('audit_window = "none"', 'audit_window = "30d"')
+    disk.write(toml, kept.encode())
+
+
+def _three_waves(
+    ws: Workspace, people: pa.Table, told: Progress
+) -> tuple[list[Wave], list[Forgotten], Served]:
+    queues = _queues(people)
+    waves: list[Wave] = []
+    answers: list[Forgotten] = []
+    done, total = 0, sum(requests for _, requests, _ in WAVES)
+    with _Visitors(ws.folder, people.slice(0, 200)) as visitors:
+        for name, requests, size in WAVES:
+            before, last = len(answers), requests
+            for i in range(requests):
+                told(f"forgetting: {name}", done + i, total)
+                asked = queues[name][i * size : (i + 1) * size]
+                answers.append(ws.forget(subjects=asked, key=f"{name}-{i}"))
+                last = i + AFTERWARDS if answers[-1].action == "retrain" else last
+                if i == last:  # the story goes on with the audit
+                    break
+            done += requests
+            waves.append(_wave(name, answers[before:], ws))
+    return waves, answers, visitors.served()
+
+
+def _queues(people: pa.Table) -> dict[str, list[str]]:
+    """Whom each wave takes, nobody twice."""
+    rng = np.random.default_rng(1)
+    who = np.array(people["customer"].to_pylist())
+    left = np.array(people["left"].to_pylist()) == "yes"
+    numbers = np.column_stack(
+        [people[c].to_numpy(zero_copy_only=False) for c in ("age", "hours_of_use", "price")]
+    )
+    numbers = np.nan_to_num((numbers - np.nanmean(numbers, 0)) / np.nanstd(numbers, 0))
+    weight = dict(zip(who.tolist(), np.linalg.norm(numbers, axis=1).tolist(), strict=True))
+    everyone, leavers = np.unique(who), np.unique(who[left])
+    taken: set[int] = set()
+    queues: dict[str, list[str]] = {}
+    for name, requests, size in WAVES:
+        pool = (everyone if name == "random" else leavers).tolist()
+        pool = [p for p in rng.permutation(pool).tolist() if p not in taken]
+        if name == "informed":
+            pool.sort(key=lambda p: -weight[p])
+        chosen = pool[: requests * size]
+        taken.update(chosen)
+        queues[name] = [str(p) for p in chosen]
+    return queues
+
+
+def _wave(name: str, answers: Sequence[Forgotten], ws: Workspace) -> Wave:
+    estimates = [a.estimate for a in answers if a.estimate is not None]
+    updated = [a.seconds for a in answers if a.action != "retrain"]
+    retrained = [a.seconds for a in answers if a.action == "retrain"]
+    version = ws.store.employed()
+    return Wave(
+        name, len(answers), sum(a.subjects for a in answers), sum(a.rows for a in answers),
+        float(np.median(updated)) if updated else None, retrained[0] if retrained else None,
+        max(estimates, default=0.0), len(retrained),
+        0.0 if version is None else version.accuracy or 0.0,
+    )  # fmt: skip
+
+
+class _Visitors:
+    """Somebody asks for predictions all the time, through a workspace of their own."""
+
+    def __init__(self, folder: Path, rows: pa.Table) -> None:
+        self._folder, self._rows = folder, rows
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask, daemon=True)
+        self._answers: Counter[int] = Counter()
+        self._slowest = 0.0
+
+    def __enter__(self) -> "_Visitors":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _ask(self) -> None:
+        with Workspace(self._folder) as ws:
+            while not self._stop.wait(0.02):
+                started = time.perf_counter()
+                made = ws.predict(self._rows)
+                self._slowest = max(self._slowest, time.perf_counter() - started)
+                self._answers[made.version] += made.rows
+
+    def served(self) -> Served:
+        return Served(sum(self._answers.values()), dict(self._answers), self._slowest)
+
+
+def _table(waves: Sequence[Wave]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1), title="three waves of erasures")
+    names = ("wave", "requests", "people", "rows", "each", "estimate", "retrain", "accuracy")
+    for name in names:
+        table.add_column(
+            name, justify="left" if name == "wave" else "right", no_wrap=True, min_width=len(name)
+        )
+    for w in waves:
+        table.add_row(
+            w.name, str(w.requests), f"{w.people:,}", f"{w.rows:,}",
+            "-" if w.seconds is None else took(w.seconds), f"{w.estimate:.2f} %",
+            "-" if w.retraining is None else took(w.retraining), f"{w.accuracy:.3f}",
+        )  # fmt: skip
+    return table
