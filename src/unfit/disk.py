@@ -1,10 +1,9 @@
 """Files that survive a crash: written aside, brought to the disk, renamed into place.
 
-Nothing of ours but the named points. `TEMPORARY` marks what a crash may leave; the next opening
+Knows errors alone. `TEMPORARY` marks what a crash may leave; the next opening
 sweeps it.
 """
 
-import hashlib
 import os
 import shutil
 import tempfile
@@ -50,11 +49,6 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 def write(path: Path, content: bytes) -> None:
     with replacing(path) as file:
         file.write(content)
-
-
-def digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove(path: Path) -> None:

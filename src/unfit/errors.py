@@ -14,6 +14,10 @@ class BadInput(UnfitError):
     """A file, table, field or argument that cannot be used."""
 
 
+class CannotTrain(UnfitError):
+    """Rows or settings from which no model can be made."""
+
+
 class Damaged(UnfitError):
     """A file of the workspace that is not as it was written."""
 

@@ -2,6 +2,7 @@
 
 import io
 import sqlite3
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -132,8 +133,12 @@ def test_sources_that_are_not_there(tmp_path: Path) -> None:
         open_source(Location(tmp_path / "none.csv"))
     with pytest.raises(BadInput, match="folder"):
         open_source(Location(tmp_path))
-    with pytest.raises(BadInput, match="no table"):
+    with pytest.raises(BadInput, match="no database"):
         open_source(Location(url=f"sqlite:///{tmp_path}/t.db", table="people"))
+    assert not (tmp_path / "t.db").exists()
+    sqlite_url(TABLE, tmp_path / "t.db")
+    with pytest.raises(BadInput, match="no table"):
+        open_source(Location(url=f"sqlite:///{tmp_path}/t.db", table="persons"))
     with pytest.raises(BadInput, match="cannot read the query"):
         open_source(Location(url=f"sqlite:///{tmp_path}/t.db", query="SELEKT"))
     with pytest.raises(BadInput, match="table or a query"):
@@ -160,6 +165,12 @@ def test_one_text_for_one_value() -> None:
     assert as_text(pa.array([1.5, float("nan")])).to_pylist() == ["1.5", None]
     assert as_text(pa.array([True, False, None])).to_pylist() == ["true", "false", None]
     assert as_text(pa.array(["a", "b", "a"]).dictionary_encode()).to_pylist() == ["a", "b", "a"]
+    decimals = pa.array(["100000000000000005.00", "100000000000000006.00"]).cast(
+        pa.decimal128(22, 2)
+    )
+    assert as_text(decimals).to_pylist() == ["100000000000000005", "100000000000000006"]
+    key = uuid.UUID(int=7)
+    assert as_text(pa.array([key, None])).to_pylist() == [str(key), None]
     with pytest.raises(BadInput):
         as_text(pa.array([[1]]))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import crashing
 import pytest
-from workspaces import Kept
+from workspaces import Kept, signature
 
 import unfit
 from unfit.points import POINTS
@@ -33,7 +33,7 @@ def settled(folder: Path) -> dict:
                 pass
         else:
             ws.prepare()
-        return ws.signature()
+        return signature(ws)
 
 
 @pytest.mark.parametrize("point", POINTS)

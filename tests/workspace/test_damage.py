@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from typer.testing import CliRunner
-from workspaces import Kept, make
+from workspaces import Kept, make, signature
 
 import people
 from unfit.cli import app
@@ -184,7 +184,7 @@ def test_files_that_cannot_grow(
     if verb == "train":  # the database is there before the disk fills up
         run("status", "-w", ours.folder)
     with ours.open() as ws:
-        before = ws.signature()
+        before = signature(ws)
     arguments = ["--subject", "p0001"] if verb == "forget" else []
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(limit), verb, *arguments, "-w", str(ours.folder)],
@@ -192,7 +192,7 @@ def test_files_that_cannot_grow(
     )  # fmt: skip
     refused(done.returncode, done.stderr)
     with ours.open() as ws:
-        assert ws.signature() == before
+        assert signature(ws) == before
 
 
 def _tmpfs(at: Path, megabytes: float) -> bool:
@@ -211,7 +211,7 @@ def test_a_full_disk(verb: str, kept: Kept, fresh: Kept, tmp_path: Path) -> None
         ours = (fresh if verb == "train" else kept).copy(tmp_path / "small" / "w")
         run("status", "-w", ours.folder)
         with ours.open() as ws:
-            before = ws.signature()
+            before = signature(ws)
         filler = (tmp_path / "small" / "filler").open("wb", buffering=0)
         try:
             while filler.write(bytes(4096)):
@@ -223,7 +223,7 @@ def test_a_full_disk(verb: str, kept: Kept, fresh: Kept, tmp_path: Path) -> None
         filler.truncate(0)
         filler.close()
         with ours.open() as ws:
-            assert ws.signature() == before
+            assert signature(ws) == before
         assert run(verb, *arguments, "-w", ours.folder)[0] == 0
     finally:
         subprocess.run(["umount", "-l", tmp_path / "small"], check=True)

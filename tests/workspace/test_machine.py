@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from workspaces import make
+from workspaces import make, signature
 
 import people
 from unfit import points
@@ -115,9 +115,9 @@ class Pipeline(RuleBasedStateMachine):
 
     @rule()
     def audit(self) -> None:
-        before = self.ws.signature()
+        before = signature(self.ws)
         assert self.ws.audit().audit.n_remaining > 0
-        after = self.ws.signature()
+        after = signature(self.ws)
         if not before["purge_due"]:
             assert before["employed"] == after["employed"]
             assert before["live"] == after["live"]

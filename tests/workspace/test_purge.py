@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from workspaces import Kept, make
+from workspaces import Kept, make, signature
 
 import people
 import servers
@@ -167,7 +167,7 @@ def test_the_files_of_superseded_versions_are_removed(workspace: Workspace) -> N
         workspace.forget(subjects=[subject])
     workspace.retrain()
     workspace.prepare()
-    found = workspace.signature()
+    found = signature(workspace)
     assert len(found["artifacts"]) == 3
     assert len(found["data"]) == 1
     assert all(v.model_sha is None for v in workspace.store.versions()[:-1])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import people
 import servers
+from unfit.data.dataset import Dataset
 from unfit.workspace import Workspace, init
 
 
@@ -52,3 +53,33 @@ def make(
             ws.train()
             ws.prepare()
     return Kept(at / "ws", database, name)
+
+
+def signature(ws: Workspace) -> dict:
+    """All that a crash might harm: the employed pointer, rows, requests, files."""
+    keeper = ws._keeper
+    version = keeper.store.employed()
+    live: list[int] = []
+    if version is not None and version.generation is not None:
+        dataset = Dataset(keeper.data_folder / version.generation)
+        live = dataset["numbers"][dataset.live].tolist()
+
+    def names(folder: Path) -> list[str]:
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    return {
+        "employed": version and (version.number, version.kind, version.model_sha, version.subjects),
+        "card": version and version.card_sha,
+        "live": live,
+        "forgotten": keeper.store.forgotten_rows(),
+        "requests": [
+            (r.key, r.state, [(i.kind, i.value, i.outcome, i.rows) for i in r.items])
+            for r in keeper.store.requests()
+        ],
+        "decisions": [(d.version, d.action, d.reason) for d in keeper.store.decisions()],
+        "artifacts": names(keeper.artifacts.folder),
+        "data": names(keeper.data_folder),
+        "retained": names(keeper.retained),
+        "list": list(dict.fromkeys(keeper.deletions.ids())),
+        "purge_due": keeper.store.model().purge_due,
+    }

@@ -60,8 +60,7 @@ def live_through(output: Path, told: Progress) -> Story:
     people = customers()
     csv.write_csv(people, output / "customers.csv")
     init(output / "customers.csv", output / "workspace", label="left", subject="customer",
-         random_state=0, threshold=2.0)  # fmt: skip
-    _keep_deleted_rows(output / "workspace")
+         random_state=0, threshold=2.0, audit_window="30d")  # fmt: skip
     with Workspace(output / "workspace") as ws:
         trained = ws.train(told)
         waves, answers, served = _three_waves(ws, people, told)
@@ -143,13 +142,6 @@ def _clear(output: Path) -> None:
         raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
     output.mkdir()
     (output / MARK).touch()
-
-
-def _keep_deleted_rows(workspace: Path) -> None:
-    """An owner's choice: deleted rows stay for a month, for audits alone."""
-    toml = workspace / "unfit.toml"
-    kept = toml.read_text().replace('audit_window = "none"', 'audit_window = "30d"')
-    disk.write(toml, kept.encode())
 
 
 def _three_waves(

@@ -47,12 +47,19 @@ def init(
     method: Annotated[
         str, typer.Option(help="fisher, influence, deltagrad or retrain.")
     ] = "fisher",
-    sigma: Annotated[float, typer.Option(min=0, help="Noise.")] = 0.0,
+    sigma: Annotated[
+        float, typer.Option(min=0, help="Noise on the weights: hides more, costs accuracy.")
+    ] = 0.0,
     threshold: Annotated[
         float, typer.Option(min=0, help="Disparity, in percent, over which to retrain.")
     ] = 1.0,
     test_share: Annotated[float, typer.Option(help="Share of subjects held out.")] = 0.2,
-    max_categories: Annotated[int, typer.Option(min=1, help="Per category column.")] = 50,
+    max_categories: Annotated[
+        int, typer.Option(min=1, help="Of a category column, so many get a column each.")
+    ] = 50,
+    audit_window: Annotated[
+        str, typer.Option(help="Keep deleted rows so long for audits: none, 30d, 12h ...")
+    ] = "none",
     store: Annotated[
         str, typer.Option(help="sqlite, or a postgresql:// URL (or $NAME).")
     ] = "sqlite",
@@ -77,6 +84,7 @@ def init(
             ignore=ignore or (), table=table, query=query, format=format, method=method,
             sigma=sigma, threshold=threshold, test_share=test_share,
             max_categories=max_categories, store=store, random_state=random_state,
+            audit_window=audit_window,
             progress=lambda n: told("looking", n, 0),
         )  # fmt: skip
     kinds = {k: sum(c.kind == k for c in made.columns) for k in ("numeric", "boolean", "category")}
@@ -88,6 +96,8 @@ def init(
     typer.echo(f"{made.rows:,} rows, columns: {found}")
     if made.ignored:
         typer.echo(f"left out: {', '.join(made.ignored)}")
+    if subject is None:
+        typer.echo("every row is taken as a person of its own (--subject names a column of people)")
     if made.listed:
         typer.echo("a deletion list lies beside it: whoever it names will be left out")
     typer.echo(f"every choice is in {folder / 'unfit.toml'}; next: unfit train")
@@ -118,6 +128,7 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
             f"{took(made.seconds)}\n"
             f"{made.rows:,} training rows, {made.subjects:,} subjects, {made.columns} encoded "
             f"columns\ntest accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
+            + ("" if again else f"\nids of the forgotten will be listed in {ws.list_path}")
         )
 
 
@@ -212,7 +223,8 @@ def forget(
     ):
         if ids:
             more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-            typer.echo(f"{said}: {', '.join(ids[:5])}{more}")
+            shown = ", ".join(i if len(i) <= 40 else f"{i[:37]}..." for i in ids[:5])
+            typer.echo(f"{said}: {shown}{more}")
     action = {"employ": "the updated model is employed", "retrain": "retrained",
               "withdraw": "the model is withdrawn", "keep": "the model stays"}  # fmt: skip
     if dry_run:
@@ -238,7 +250,7 @@ def _lines(file: Path | None, stdin: bool) -> list[str]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{file or 'standard input'} is not text in UTF-8") from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:

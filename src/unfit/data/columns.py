@@ -128,7 +128,8 @@ def _float64(array: pa.Array, name: str, first_row: int, where: str) -> np.ndarr
         try:
             array = text.cast(pa.float64())
         except pa.ArrowInvalid:
-            at = next(i for i, value in enumerate(text.to_pylist()) if not is_number(value))
+            values = text.to_pylist()
+            at = next((i for i, value in enumerate(values) if not is_number(value)), 0)
             raise BadInput(
                 f"{where}: row {first_row + at}, column {name!r}: "
                 f"{shorten(array[at])} is not a number"
@@ -170,7 +171,7 @@ def is_number(value: str | None) -> bool:
         float(value)
     except ValueError:
         return False
-    return "_" not in value
+    return "_" not in value and value.isascii()
 
 
 DATE_ADVICE = (

@@ -30,7 +30,7 @@ from unfit import disk
 from unfit.data.columns import Column
 from unfit.data.encoding import BLOCK, Encoding, fit
 from unfit.data.ids import Ids
-from unfit.errors import BadInput, Damaged
+from unfit.errors import CannotTrain, Damaged
 
 FORMAT = 1
 DTYPES = {
@@ -137,13 +137,6 @@ class Dataset:
             found = self.positions_of(np.array([int(row_id)])) if known else np.empty(0, np.int64)
             at = int(found[0]) if len(found) else None
         return at if at is not None and self["live"][at] else None
-
-    def row_text(self, position: int) -> str | None:
-        """The id of a row, as a person names it."""
-        if self.row_ids is None:
-            return str(int(self["numbers"][position]))
-        place = np.flatnonzero(self["row_rows"] == position)
-        return self.row_ids.text(int(place[0])) if len(place) else None
 
     def positions_of(self, numbers: np.ndarray) -> np.ndarray:
         """Positions of rows by their number in the source; those not here are left out."""
@@ -289,7 +282,7 @@ def write_dataset(
 
     encoding = fit(columns, vocabularies, training_blocks, norm, min_rows)
     if encoding.width == 0:
-        raise BadInput("no column is left to learn from")
+        raise CannotTrain("no column is left to learn from")
     disk.require_space(folder, 4 * n * encoding.width, "the encoded data")
     slots = encoding.slots(vocabularies)
 

@@ -31,6 +31,12 @@ class Roles:
     row_id: str | None = None
     positive: tuple[str, ...] = ()
 
+    def class_of(self, label: str) -> str:
+        """The class a label counts as."""
+        if not self.positive:
+            return label
+        return " or ".join(self.positive) if label in self.positive else "rest"
+
     def names(self) -> list[str]:
         return [name for name in (self.label, self.subject, self.row_id) if name is not None]
 
@@ -105,8 +111,9 @@ def _against_the_rest(
     unknown = [p for p in roles.positive if p not in texts]
     if unknown:
         raise BadInput(f"label {roles.label!r} never has the positive value {unknown[0]!r}")
-    positive = np.array([text in roles.positive for text in texts])
-    return ["rest", " or ".join(roles.positive)], positive[codes].astype(np.int32)
+    classes: list[str | None] = ["rest", " or ".join(roles.positive)]
+    of = np.array([classes.index(roles.class_of(text or "")) for text in texts], np.int32)
+    return classes, of[codes]
 
 
 def _row_ids(texts: list[pa.Array], where: str) -> tuple[Ids, np.ndarray]:

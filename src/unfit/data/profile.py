@@ -31,6 +31,7 @@ class Profile:
     missing: int
     distinct: int | None
     type: str
+    values: frozenset[str] | None = None  # up to a thousand
 
     @property
     def kind(self) -> Kind | None:
@@ -117,13 +118,18 @@ def profile(
         Profile(
             name, look.verdict(), look.rows, look.missing,
             None if look.values is None else len(look.values), look.type,
+            None if look.values is None else frozenset(look.values),
         )
         for name, look in looks.items()
     ]  # fmt: skip
 
 
 def looks_like_an_id(found: Profile) -> bool:
-    """Text that is nearly always different tells rows apart and predicts nothing."""
-    return found.seen == "category" and found.distinct is None and bool(
-        re.search(r"(^|_|\b)(id|uuid|key|nbr|number|name|email|phone)$", found.name.lower())
-    )  # fmt: skip
+    """Texts or whole numbers that are nearly always different, under a name that says so."""
+    if found.distinct is not None:
+        return False
+    name = found.name.lower()
+    if found.seen == "category":
+        return bool(re.search(r"(^|_|\b)(id|uuid|key|nbr|number|name|email|phone)$", name))
+    whole = found.type.startswith(("int", "uint"))
+    return found.seen == "numeric" and whole and bool(re.search(r"(^|_|\b)(id|key|nbr)$", name))

@@ -26,7 +26,7 @@ SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".libsvm": "libsvm", ".svm": "libsvm", ".svmlight": "libsvm",
 }  # fmt: skip
-FORMATS = ("csv", "parquet", "libsvm", "sql")
+FORMATS = ("csv", "parquet", "libsvm")
 
 
 class Source(Protocol):
@@ -65,6 +65,8 @@ def open_source(location: Location) -> Source:
     if not path.exists():
         raise BadInput(f"there is no file {path}")
     kind = location.format or guess_format(path)
+    if kind not in FORMATS:
+        raise BadInput(f"unknown format {kind!r}; there are {', '.join(FORMATS)}")
     if kind == "parquet":
         return ParquetSource(path)
     if kind == "libsvm":
@@ -78,7 +80,7 @@ def guess_format(path: Path) -> str:
     if found is None:
         raise BadInput(
             f"cannot tell the format of {path.name} from its name; use --format "
-            f"{', '.join(FORMATS[:3])}"
+            f"{', '.join(FORMATS)}"
         )
     return found
 
@@ -88,7 +90,7 @@ def _reading(name: str) -> Iterator[None]:
     """Whatever a reader says, in a sentence that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError, OverflowError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise BadInput(f"cannot read {name}: {first}") from None
 
@@ -114,18 +116,19 @@ class CsvSource:
 
     def __init__(self, path: Path | BinaryIO, missing: Sequence[str] = ("",)) -> None:
         self.name = path.name if isinstance(path, Path) else "standard input"
-        self._stream: BinaryIO | None = None
         self._path = path if isinstance(path, Path) else None
         if not isinstance(path, Path):  # a pipe can be read once: keep its bytes
             self._bytes = path.read()
         self._missing = tuple(missing)
-        self._delimiter = "\t" if self._path and ".tsv" in self._path.suffixes else ","
+        suffixes = [] if self._path is None else [s.lower() for s in self._path.suffixes]
+        self._delimiter = "\t" if ".tsv" in suffixes else ","
+        self._zipped = suffixes[-1:] == [".gz"]
         self._header = self._read_header()
 
     def _open(self) -> BinaryIO:
         if self._path is None:
             return io.BytesIO(self._bytes)
-        if self._path.suffix == ".gz":
+        if self._zipped:
             return cast(BinaryIO, gzip.GzipFile(self._path))
         return self._path.open("rb")
 
@@ -264,6 +267,9 @@ class SqlSource:
         if (table is None) == (query is None):
             raise BadInput("a database needs either a table or a query")
         self.name = f"table {table}" if table else "the query"
+        file = re.fullmatch(r"sqlite:///(.+?)(\?.*)?", url)
+        if file and file[1] != ":memory:" and not Path(file[1]).is_file():
+            raise BadInput(f"there is no database {file[1]}")
         try:
             self._engine = sa.create_engine(psycopg_url(url))
             if table is not None:

@@ -1,7 +1,7 @@
 """Values as text, one way everywhere: ids, labels and categories are compared as these strings.
 
-Whole numbers are written without a point (1042, also when a file holds 1042.0), truth as true and
-false, text as it stands. So a subject is the same in a CSV file, in Parquet and in a database.
+Whole numbers are written without a point (1042, also where a column of numbers holds 1042.0), truth
+as true and false, and text, as in a CSV file, as it stands.
 """
 
 import pyarrow as pa
@@ -40,8 +40,10 @@ def as_text(array: pa.Array) -> pa.Array:
         numbers = pc.if_else(pc.fill_null(whole, False), array, 0.0).cast(pa.int64())
         text = pc.if_else(whole, numbers.cast(pa.string()), array.cast(pa.string()))
         return pc.if_else(missing, pa.scalar(None, pa.string()), text)
-    if pa.types.is_decimal(kind):
-        return as_text(array.cast(pa.float64()))
+    if pa.types.is_decimal(kind):  # exactly: a float would make one id of several
+        return pc.replace_substring_regex(array.cast(pa.string()), r"\.0+$", "")
+    if isinstance(kind, pa.UuidType):
+        return pa.array([None if v is None else str(v) for v in array.to_pylist()], pa.string())
     raise BadInput(f"values of type {kind} cannot serve as ids, labels or categories")
 
 

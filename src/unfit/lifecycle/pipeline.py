@@ -53,10 +53,14 @@ class Opened:
 
 @dataclass(frozen=True)
 class Step:
-    """An updated state and what the policy is to know of it."""
+    """An updated state and what the policy is to know of it.
+
+    unlearned: whether the state has forgotten; not if a class lost its last row.
+    """
 
     state: State
     facts: Facts
+    unlearned: bool = True
 
 
 def hits(weights: np.ndarray, test: Rows) -> np.ndarray:
@@ -153,4 +157,4 @@ def step(
     facts = Facts(
         baseline.rows, gone, initial, now, error, baseline.slope, baseline.slope * error, emptied
     )
-    return Step(state, facts)
+    return Step(state, facts, unlearned=not emptied)

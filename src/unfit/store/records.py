@@ -16,6 +16,7 @@ class Model:
     digest_key: str
     list_position: int
     purge_due: bool
+    changes: int
 
 
 @dataclass(frozen=True)
@@ -100,3 +101,4 @@ class Applied:
     rows: Sequence[int] = ()
     digests: Sequence[tuple[IdKind, str]] = ()
     list_position: int | None = None
+    subjects: int | None = None  # left, where no new version says so

@@ -9,8 +9,9 @@ import hashlib
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -49,11 +50,17 @@ _CHUNK = 5000  # rows a statement
 class Store:
     """The records of one model in a database that may hold several."""
 
-    def __init__(self, url: str, model_key: str, now: datetime) -> None:
+    def __init__(
+        self, url: str, model_key: str, now: datetime,
+        alone: Callable[[], AbstractContextManager[None]] = nullcontext,
+    ) -> None:  # fmt: skip
+        """alone: what to hold while the tables are made or changed."""
         self.engine = _engine(url)
         self.sqlite = self.engine.dialect.name == "sqlite"
         with self._said():
-            migrations.upgrade(self.engine)
+            if not migrations.up_to_date(self.engine):
+                with alone():
+                    migrations.upgrade(self.engine)
             self._model_id = self._find_or_create(model_key, now)
         self._digest_key = bytes.fromhex(self.model().digest_key)
 
@@ -74,6 +81,17 @@ class Store:
             raise Unavailable(f"the database says: {first}") from None
 
     @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """A row forgotten twice: the records and the rows come from different times."""
+        try:
+            yield
+        except sa.exc.IntegrityError:
+            raise Damaged(
+                "the records and the rows of this workspace do not fit together; restore the "
+                "database and the folder from the same backup"
+            ) from None
+
+    @contextmanager
     def _write(self) -> Iterator[sa.Connection]:
         with self._said(), self.engine.execution_options(write=True).begin() as connection:
             yield connection
@@ -89,7 +107,7 @@ class Store:
             found = connection.execute(select).scalar()
         if found is None:
             row = {"key": key, "created_at": now, "digest_key": secrets.token_hex(16),
-                   "list_position": 0, "purge_due": False}  # fmt: skip
+                   "list_position": 0, "purge_due": False, "changes": 0}  # fmt: skip
             try:
                 with self._write() as connection:
                     connection.execute(sa.insert(models).values(**row))
@@ -106,7 +124,9 @@ class Store:
             row = connection.execute(
                 sa.select(models).where(models.c.id == self._model_id)
             ).one()  # fmt: skip
-        return Model(row.id, row.key, row.digest_key, row.list_position, row.purge_due)
+        return Model(
+            row.id, row.key, row.digest_key, row.list_position, row.purge_due, row.changes
+        )  # fmt: skip
 
     def employed(self) -> Version | None:
         mine = (versions.c.model_id == self._model_id) & (versions.c.state == "employed")
@@ -262,6 +282,17 @@ class Store:
             )  # fmt: skip
             return int(made[0])
 
+    def take_back(self, key: str) -> None:
+        """Drop a request that waits, as if it had never been filed."""
+        mine = (requests.c.model_id == self._model_id) & (requests.c.key == key)
+        with self._write() as connection:
+            found = connection.execute(
+                sa.select(requests.c.id).where(mine & (requests.c.state == "pending"))
+            ).scalar()
+            if found is not None:
+                connection.execute(sa.delete(items).where(items.c.request_id == found))
+                connection.execute(sa.delete(requests).where(requests.c.id == found))
+
     def commit(
         self,
         started_from: Version | None,
@@ -271,7 +302,7 @@ class Store:
         now: datetime,
     ) -> Version:
         """Employ a version (None: keep the one in use) and settle requests, all or nothing."""
-        with self._write() as connection:
+        with self._fitting(), self._write() as connection:
             if not self.sqlite:  # SQLite's transaction has locked the whole database already
                 mine = sa.select(models.c.id).where(models.c.id == self._model_id)
                 connection.execute(mine.with_for_update())
@@ -300,7 +331,8 @@ class Store:
         number = 0 if started_from is None else started_from.number
         if new is None:
             assert started_from is not None
-            return started_from
+            left = started_from.subjects if applied.subjects is None else applied.subjects
+            return replace(started_from, subjects=left)
         fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
         return Version(id=version_id, number=number + 1, state="employed", employed_at=now,
                        superseded_at=None, **fields)  # fmt: skip
@@ -329,14 +361,21 @@ class Store:
         self, connection: sa.Connection, version_id: int, applied: Applied, now: datetime
     ) -> None:
         mine = self._model_id
-        if applied.requests:
+        for start in range(0, len(applied.requests), _CHUNK):
+            part = applied.requests[start : start + _CHUNK]
             done = connection.execute(
                 sa.update(requests)
-                .where(requests.c.id.in_(applied.requests) & (requests.c.state == "pending"))
+                .where(requests.c.id.in_(part) & (requests.c.state == "pending"))
                 .values(state="applied", applied_at=now, version_id=version_id)
             )
-            if done.rowcount != len(applied.requests):
+            if done.rowcount != len(part):
                 raise Unavailable("another worker has applied these requests meanwhile")
+        if applied.subjects is not None:
+            connection.execute(
+                sa.update(versions)
+                .where(versions.c.id == version_id)
+                .values(subjects=applied.subjects)
+            )
         outcomes = [{"item": i, "outcome": o, "rows": r} for i, o, r in applied.outcomes]
         if outcomes:
             connection.execute(
@@ -355,7 +394,7 @@ class Store:
             ({"model_id": mine, "kind": kind, "digest": digest}
              for kind, digest in applied.digests),
         )  # fmt: skip
-        changed: dict[str, Any] = {"purge_due": True}
+        changed: dict[str, Any] = {"purge_due": True, "changes": models.c.changes + 1}
         if applied.list_position is not None:
             changed["list_position"] = applied.list_position
         connection.execute(sa.update(models).where(models.c.id == mine).values(**changed))
@@ -420,9 +459,12 @@ class Store:
         """Rewrite the tables that held ids, so that no free page or log still does."""
         if not self.sqlite:
             with self._said(), self.engine.connect() as connection:
-                connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
-                    "VACUUM FULL request_items"
-                )
+                plain = connection.execution_options(isolation_level="AUTOCOMMIT")
+                plain.exec_driver_sql(f"SET lock_timeout = '{int(1000 * BUSY_SECONDS / 3)}ms'")
+                try:
+                    plain.exec_driver_sql("VACUUM FULL request_items")
+                finally:
+                    plain.exec_driver_sql("RESET lock_timeout")
             return
         raw = self.engine.raw_connection()
         try:

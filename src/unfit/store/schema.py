@@ -29,6 +29,7 @@ models = sa.Table(
     sa.Column("digest_key", sa.Text, nullable=False),  # for the digests of forgotten ids
     sa.Column("list_position", sa.BigInteger, nullable=False),  # bytes of the deletion list known
     sa.Column("purge_due", sa.Boolean, nullable=False),  # something erased may still lie about
+    sa.Column("changes", sa.BigInteger, nullable=False),  # commits so far: who has seen the last
     sa.CheckConstraint("list_position >= 0", name="list_position"),
 )  # fmt: skip
 
@@ -135,5 +136,5 @@ audits = sa.Table(
     sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False),
     sa.Column("at", Moment, nullable=False),
     sa.Column("passed", sa.Boolean),
-    sa.Column("report", sa.Text, nullable=False),  # JSON, see lifecycle.audit
+    sa.Column("report", sa.Text, nullable=False),  # JSON, see workspace.auditing.Report
 )  # fmt: skip

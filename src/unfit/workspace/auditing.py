@@ -18,7 +18,6 @@ from unfit.audit import Audit, compare
 from unfit.core.objective import Rows
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Reader
-from unfit.data.ingest import Roles
 from unfit.data.sources import Location, open_source
 from unfit.data.text import as_text
 from unfit.errors import BadInput
@@ -26,7 +25,7 @@ from unfit.store.repository import Store
 from unfit.workspace.config import Config
 from unfit.workspace.loaded import Loaded
 
-LABEL = "label"  # the label's column in retained files, which no feature may be called
+LABEL = "__label__"  # in retained files; unfit.toml allows no feature of that name
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def audit(
         raise BadInput(f"draws must be at least 1, got {draws}")
     sigma = loaded.method.settings.sigma
     if deleted is not None:
-        rows, origin = _from_file(deleted, loaded, config.the_roles()), deleted.name
+        rows, origin = _from_file(deleted, loaded, config), deleted.name
     else:
         rows, origin = _from_window(retained, loaded), "the audit window"
     gone = sum(v.deleted for v in store.versions())
@@ -90,13 +89,15 @@ def audit(
     )  # fmt: skip
 
 
-def _from_file(path: Path, loaded: Loaded, roles: Roles) -> Rows:
-    source = open_source(Location(path=path))
+def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:
+    roles = config.the_roles()
+    source = open_source(Location(path=path, missing=config.source.missing))
     if roles.label not in source.columns():
         raise BadInput(f"{path.name} has no column {roles.label!r}: an audit needs the labels")
     X, texts = _encoded(source.blocks(), loaded, roles.label, path.name, source.columns())
-    if roles.positive:
-        texts = [" or ".join(roles.positive) if t in roles.positive else "rest" for t in texts]
+    if not texts:
+        raise BadInput(f"{path.name} has no rows")
+    texts = [roles.class_of(text) for text in texts]
     return _rows(X, texts, loaded)
 
 

@@ -9,7 +9,7 @@ import re
 import tomllib
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -248,6 +248,8 @@ def check(content: Mapping[str, Any]) -> Config:
     for name in config.the_roles().names():
         if name in config.columns:
             raise BadInput(f"{FILE}: columns.{name} is the label, subject or row id")
+    if "__label__" in config.columns:
+        raise BadInput(f"{FILE}: columns.__label__ is a name that unfit needs itself")
     METHODS[config.model.method](config.model.settings())  # says if the solver does not fit
     return config
 
@@ -285,14 +287,14 @@ def _toml(value: object) -> str:
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_toml(v) for v in value) + "]"
     if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
 
 
 def new_config(
     source: SourceTable, roles: RolesTable, found: Sequence[Profile], *,
     model: ModelTable, policy: PolicyTable, store: StoreTable, test_share: float,
-    max_categories: int, norm: str,
+    max_categories: int, norm: str, retention: RetentionTable,
 ) -> Config:  # fmt: skip
     """What `unfit init` proposes for the columns it found."""
     columns: dict[str, Any] = {}
@@ -307,7 +309,7 @@ def new_config(
     preprocessing = PreprocessingTable(norm=norm)  # type: ignore[arg-type]  # checked just below
     config = Config(
         uuid.uuid4().hex, source, roles, columns, SplitTable(test_share=test_share), model,
-        preprocessing, policy, RetentionTable(), store,
+        preprocessing, policy, retention, store,
     )  # fmt: skip
     return check(tomllib.loads(render(config, found)))
 
@@ -384,7 +386,11 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     put("share", p.share, "share of the rows gone since training")
     put("theta", p.theta, "share of rows deleted in the rehearsal that learns c")
     table("retention")
-    put("audit_window", "none", "keep deleted rows so long for audits: none, 30d, 12h, 4w")
+    put(
+        "audit_window",
+        _window(config.retention.audit_window),
+        "keep deleted rows so long for audits: none, 30d, 12h, 4w",
+    )
     put("deletion_list", config.retention.deletion_list,
         "ids of the forgotten, outside the workspace; \"\": beside it")  # fmt: skip
     table("store")
@@ -413,6 +419,17 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     return "\n".join(lines) + "\n"
 
 
-def with_model(config: Config, **changes: Any) -> Config:
-    """A configuration with other model settings, for tests and demos."""
-    return replace(config, model=replace(config.model, **changes))
+def _window(window: timedelta) -> str:
+    seconds = int(window.total_seconds())
+    unit = next((u for u in "wdhms" if seconds and seconds % _UNITS[u] == 0), "s")
+    return f"{seconds // _UNITS[unit]}{unit}" if seconds else "none"
+
+
+def retention(audit_window: str, deletion_list: str) -> RetentionTable:
+    """From what a person types."""
+    try:
+        return TypeAdapter(RetentionTable).validate_python(
+            {"audit_window": audit_window, "deletion_list": deletion_list}
+        )
+    except ValidationError as error:
+        raise _said(error, "retention") from None

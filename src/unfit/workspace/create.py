@@ -55,6 +55,7 @@ def init(
     norm: str | None = None,
     store: str = "sqlite",
     random_state: int | None = None,
+    audit_window: str = "none",
     progress: Callable[[int], None] | None = None,
 ) -> Created:
     """Make a workspace: one pass over the source, then unfit.toml. Trains nothing."""
@@ -72,6 +73,9 @@ def init(
             raise BadInput(f"which column is to be predicted? --label; there are {_few(names)}")
         label = "label"
     roles = RolesTable(label, subject, row_id, tuple(positive))
+    _check_roles(asked, roles, ignore)
+    if not store.startswith(("sqlite", "postgres", "$")):
+        raise BadInput(f"--store {store}: unfit keeps its records in sqlite or a postgresql:// URL")
     for given in [label, subject, row_id, *ignore]:
         if given is not None and given not in names:
             raise BadInput(f"{rows.name} has no column {given!r}; there are {_few(names)}")
@@ -88,6 +92,7 @@ def init(
         asked, roles, chosen, model=model, policy=policy, store=StoreTable(store),
         test_share=test_share, max_categories=max_categories,
         norm=norm or ("fitted" if method == "deltagrad" else "none"),
+        retention=configuration.retention(audit_window, f"../{folder.resolve().name}.forgotten"),
     )  # fmt: skip
     fresh = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +128,20 @@ def _location(asked: SourceTable, source: str | Path) -> Location:
     return Location(Path(source).expanduser(), asked.format, missing=asked.missing)
 
 
+def _check_roles(asked: SourceTable, roles: RolesTable, ignore: Sequence[str]) -> None:
+    if roles.label in (roles.subject, roles.row_id, *ignore):
+        raise BadInput(f"column {roles.label!r} cannot be the label and something else")
+    if asked.url is not None and not (roles.subject or roles.row_id):
+        raise BadInput("rows of a database have no order: name people or rows with --subject or "
+                       "--row-id")  # fmt: skip
+
+
 def _check_label(found: Profile, roles: RolesTable) -> None:
+    if found.missing:
+        raise BadInput(f"label {found.name!r} is missing in {found.missing:,} rows")
+    unknown = [p for p in roles.positive if found.values is not None and p not in found.values]
+    if unknown:
+        raise BadInput(f"label {found.name!r} never has the positive value {unknown[0]!r}")
     if found.seen == "date":
         raise BadInput(f"label {found.name!r} holds dates; unfit predicts classes")
     if found.distinct is None or (found.distinct > 100 and not roles.positive):

@@ -4,6 +4,7 @@ It is written before a deletion is committed, so that whatever happens to the wo
 backup, a rebuilt one) those people stay forgotten. It holds ids and nothing else.
 """
 
+import fcntl
 import json
 import os
 from collections.abc import Iterable
@@ -48,9 +49,10 @@ class DeletionList:
         lines = b"".join(
             json.dumps({kind: value}, ensure_ascii=False).encode() + b"\n" for kind, value in ids
         )
-        whole = self.size()
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # two workspaces may share a list
+            whole = self.size()
             try:
                 os.ftruncate(handle, whole)
                 os.lseek(handle, whole, os.SEEK_SET)
@@ -67,12 +69,14 @@ class DeletionList:
             disk.sync_folder(self.path.parent)
         return whole + len(lines)
 
-    def ids(self, start: int = 0) -> list[tuple[IdKind, str]]:
-        """The ids from a byte on; from the beginning if the file is shorter."""
-        whole = self._whole()
-        content = whole[start:] if start <= len(whole) else whole
+    def create(self) -> None:
+        """An empty list, unless there is one."""
+        self.append(())
+
+    def ids(self) -> list[tuple[IdKind, str]]:
+        """All ids in whole lines."""
         found: list[tuple[IdKind, str]] = []
-        for line in content.splitlines():
+        for line in self._whole().split(b"\n")[:-1]:
             try:
                 ((kind, value),) = json.loads(line).items()
             except (ValueError, AttributeError):

@@ -13,7 +13,7 @@ from datetime import datetime
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.errors import Unavailable
+from unfit.errors import CannotTrain, Unavailable
 from unfit.lifecycle import pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
 from unfit.methods import State
@@ -57,7 +57,10 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> int:
     listed = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
     reach("forget.listed")
     settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
-    applied = Applied([r.id for r in requests], settled, numbers, resolved.digests, listed)
+    left = None
+    if outcome.new is None and len(resolved.positions):
+        left = _subjects_left(keeper.dataset(), keeper.live(), resolved.positions)
+    applied = Applied([r.id for r in requests], settled, numbers, resolved.digests, listed, left)
     version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
     reach("forget.committed")
     keeper.employ(version, outcome.loaded(version))
@@ -70,7 +73,7 @@ def _outcome(
     if loaded is None:  # the model was withdrawn: rows go, and there is nothing to unlearn
         return Outcome(None, None, lambda _: None)
     leaving = positions[positions < loaded.dataset.n_train]
-    if len(leaving) == 0:
+    if len(leaving) == 0:  # only held-out rows go
         return Outcome(None, None, lambda v: _moved(loaded, positions, v))
     number = loaded.version.number + 1
     step, verdict = evaluate(keeper, loaded, positions, keeper.rng(number))
@@ -91,11 +94,17 @@ def _outcome(
     live = loaded.live.copy()
     live[positions] = False
     reach("retrain.start")
-    if not _trainable(loaded.dataset, live):
-        reason = "too few classes or held-out rows are left for a model"
+    try:
+        new, fresh = retrained(keeper, loaded.dataset, live, len(leaving), started, told)
+    except CannotTrain as failure:  # an erasure cannot be refused for it
+        said = f"{verdict.reason}; but no model can be trained: {failure}"
+        if step.unlearned:
+            new = _updated(keeper, loaded, positions, step, until, started)
+            return Outcome(
+                new, why("employ", said), lambda v: _moved(loaded, positions, v, step.state)
+            )
         withdrawn = _withdrawn(loaded, live, len(leaving), until, started)
-        return Outcome(withdrawn, why("withdraw", reason), lambda _: None)
-    new, fresh = retrained(keeper, loaded.dataset, live, len(leaving), started, told)
+        return Outcome(withdrawn, why("withdraw", said), lambda _: None)
     new = replace(new, retained_until=until)
     return Outcome(new, why("retrain", verdict.reason), fresh.employed)
 
@@ -108,7 +117,7 @@ def evaluate(
     leaving = positions[positions < loaded.dataset.n_train]
     if len(held_out) == 0:
         facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
-        return pipeline.Step(loaded.state, facts), Verdict(
+        return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(
             True, "no held-out row is left to measure accuracy on"
         )
     try:
@@ -119,7 +128,7 @@ def evaluate(
     except (FloatingPointError, np.linalg.LinAlgError) as error:
         facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
         reason = f"unlearning failed ({error}), so the model is retrained"
-        return pipeline.Step(loaded.state, facts), Verdict(True, reason)
+        return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(True, reason)
     return step, decide(keeper.config.policy.policy(), step.facts)
 
 
@@ -133,7 +142,7 @@ def _updated(
     v, n = loaded.version, loaded.dataset.n_train
     return NewVersion(
         "updated", v.method, v.generation, sha, v.card_sha, None, until, step.state.n,
-        v.subjects - _subjects_leaving(loaded, positions), int((positions < n).sum()),
+        _subjects_left(loaded.dataset, loaded.live, positions), int((positions < n).sum()),
         step.facts.accuracy, time.perf_counter() - started, v.baseline,
     )  # fmt: skip
 
@@ -157,18 +166,12 @@ def _moved(
     return loaded
 
 
-def _subjects_leaving(loaded: Loaded, positions: np.ndarray) -> int:
-    """How many subjects lose their last row."""
-    dataset = loaded.dataset
-    live = loaded.live.copy()
+def _subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) -> int:
+    """How many subjects have a row when these have gone."""
+    live = live.copy()
     live[positions] = False
-    left = np.bincount(dataset["subjects"][live], minlength=len(dataset.subject_ids))
-    return int((left[np.unique(dataset["subjects"][positions])] == 0).sum())
-
-
-def _trainable(dataset: Dataset, live: np.ndarray) -> bool:
-    classes = np.unique(dataset["labels"][: dataset.n_train][live[: dataset.n_train]])
-    return len(classes) >= 2 and bool(live[dataset.n_train :].any())
+    counts = np.bincount(dataset["subjects"][live], minlength=len(dataset.subject_ids))
+    return int(np.count_nonzero(counts))
 
 
 def _withdrawn(
@@ -219,7 +222,7 @@ def catch_up(keeper: Keeper) -> None:
     if keeper.current is None:
         return
     known = keeper.model.list_position
-    if known and not keeper.deletions.exists():
+    if not keeper.deletions.exists():
         raise Unavailable(
             f"the deletion list {keeper.deletions.path.name} is gone, so deletions may be missing "
             "here; put it back (or an empty file in its place, to go on without)"
@@ -228,7 +231,7 @@ def catch_up(keeper: Keeper) -> None:
         return
     pending = keeper.store.requests(state="pending")
     waiting = {(item.kind, item.value) for request in pending for item in request.items}
-    listed = [pair for pair in keeper.deletions.ids(known) if pair not in waiting]
+    listed = [pair for pair in keeper.deletions.ids() if pair not in waiting]
     said = resolve_ids(keeper, listed).outcomes
     missed = [pair for pair, (outcome, _) in zip(listed, said, strict=True)
               if outcome == "forgotten"]  # fmt: skip

@@ -1,7 +1,7 @@
 """Who keeps a workspace in order: what is employed, what is loaded, what a crash left undone.
 
-Everything here but `scorer` is done with the writer's lock held; `current` is the employed version
-as long as it is.
+Everything here is done with the writer's lock held; `current` is the employed version as long as
+it is.
 """
 
 import logging
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import CannotTrain, Damaged, Unavailable
 from unfit.points import reach
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
@@ -33,19 +33,29 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("the clock gives times without a zone")
+    return moment.astimezone(UTC)
+
+
 class Keeper:
     def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
-        self.folder, self.clock = folder, clock
+        self.folder = folder
+        self.clock: Callable[[], datetime] = lambda: _utc(clock())
         self.config: Config = configuration.read(folder)
         self.artifacts = Artifacts(folder / "artifacts")
         self.deletions = DeletionList(self.config.list_path(folder))
         self.lock = WriterLock(folder / "unfit.lock")
-        with self.lock.held():
-            self.store = Store(self.config.store_url(folder), self.config.id, clock())
+        self.store = Store(
+            self.config.store_url(folder), self.config.id, self.clock(), self.lock.held
+        )
         self.current: Version | None = None
         self.loaded: Loaded | None = None
         self.model = self.store.model()
         self.purged = True
+        self._seen = self.model.changes  # of the commits, by what is loaded
+        self._mark = folder / "unfit.trained"
         self._swept = False
 
     def close(self) -> None:
@@ -84,6 +94,7 @@ class Keeper:
         if self.loaded is None or self.loaded.version.id != version.id:
             self.loaded = None
             self.loaded = load(version, self.artifacts, self.data_folder)
+            self._seen = self.model.changes
         return self.loaded
 
     def rng(self, number: int) -> np.random.Generator:
@@ -94,7 +105,7 @@ class Keeper:
     def same_columns(self, dataset: Dataset) -> None:
         asked = [(c.name, c.kind) for c in self.config.feature_columns()]
         if asked != dataset.columns:
-            raise BadInput(
+            raise CannotTrain(
                 f"{configuration.FILE}: columns differ from those the data was read with; put them "
                 "back, or make a new workspace"
             )
@@ -103,21 +114,34 @@ class Keeper:
 
     def settle(self) -> None:
         """Finish what a crash left undone, by this process or another."""
-        self.current = self.store.employed()
-        if self.loaded is not None and self.loaded.version != self.current:
+        self.current, self.model = self.store.employed(), self.store.model()
+        if self.model.changes != self._seen:  # another process has been here
             self.loaded = None
-        self.model = self.store.model()
         self.purged = not self.model.purge_due
         if self.current is None:
-            if self.model.purge_due or not self._swept:
+            if self._mark.exists():
+                raise Damaged(
+                    "this workspace was trained, but its database knows nothing of it; restore "
+                    "the database, or check store.url"
+                )
+            if not self._swept:
                 purging.sweep_before_training(self)
-        elif self.model.purge_due or (not self._swept and purging.litter(self)):
-            self.purge()
+        else:
+            if not self._mark.exists():
+                self._mark.touch()
+            if not self._swept:
+                purging.erase_again(self)
+            if self.model.purge_due or (not self._swept and purging.litter(self)):
+                self.purge()
+            purging.expire(self.retained, self.store, self.clock())
         self._swept = True
 
     def employ(self, version: Version, loaded: Loaded | None) -> None:
         """After a commit: the new version is current; purge what it leaves behind."""
         self.current, self.loaded = version, loaded
+        self._seen = self.model.changes + 1
+        self.model = replace(self.model, changes=self._seen, purge_due=True)
+        self._mark.touch()
         self.purge()
 
     def purge(self) -> None:
@@ -126,8 +150,8 @@ class Keeper:
         purging.expire(self.retained, self.store, self.clock())
         try:
             card_sha = purging.purge(self)
-        except Unavailable as busy:
-            log.warning("%s", busy)
+        except (Unavailable, OSError) as busy:
+            log.warning("the purge goes on later: %s", busy)
             self.purged = False
             return
         self.purged = True

@@ -21,7 +21,6 @@ from unfit.data.sources import (
     Location,
     Source,
     TableSource,
-    guess_format,
     open_source,
 )
 from unfit.data.text import as_text
@@ -57,7 +56,7 @@ def predict_file(
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
     labelled = roles.label in rows.columns() and not roles.positive
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
-    n = unseen = right = 0
+    n = unseen = right = known = 0
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept) as write:
         for batch in rows.blocks(list(dict.fromkeys(wanted))):
@@ -67,14 +66,15 @@ def predict_file(
             result = _answer(scorer, X, batch, echoed, n)
             if labelled:
                 told = as_text(batch.column(roles.label)).to_pylist()
-                said = result.column("prediction").to_pylist()
+                said = result.column(1 + len(echoed)).to_pylist()
                 right += sum(a == b for a, b in zip(told, said, strict=True))
+                known += sum(label is not None for label in told)
             write(result)
             n += batch.num_rows
         if n == 0:
             raise BadInput(f"{rows.name} has no rows")
     table = pa.Table.from_batches(kept) if output is None else None
-    accuracy = right / n if labelled else None
+    accuracy = right / known if known else None
     return Predictions(
         scorer.version, n, unseen, accuracy, table, None if output is None else str(output)
     )
@@ -85,14 +85,17 @@ def _answer(
 ) -> pa.RecordBatch:
     p = scorer.probabilities(X)
     classes = np.array(scorer.card.classes)
-    columns: dict[str, Any] = {"row": pa.array(np.arange(first, first + len(X)))}
-    for name in echoed:
-        columns[name] = as_text(batch.column(name))
-    columns["prediction"] = pa.array(classes[p.argmax(axis=1)].tolist(), pa.string())
-    for j, name in enumerate(scorer.card.classes):
-        columns[f"p_{name}"] = pa.array(p[:, j])
-    columns["version"] = pa.array(np.full(len(X), scorer.version))
-    return pa.RecordBatch.from_pydict(columns)
+    ours: dict[str, Any] = {
+        "row": pa.array(np.arange(first, first + len(X))),
+        "prediction": pa.array(classes[p.argmax(axis=1)].tolist(), pa.string()),
+        **{f"p_{name}": pa.array(p[:, j]) for j, name in enumerate(scorer.card.classes)},
+        "version": pa.array(np.full(len(X), scorer.version)),
+    }
+    theirs = {name: as_text(batch.column(name)) for name in echoed}
+    if theirs.keys() & ours.keys():
+        ours = {f"unfit_{name}": column for name, column in ours.items()}
+    (row, numbers), *rest = ours.items()
+    return pa.RecordBatch.from_pydict({row: numbers, **theirs, **dict(rest)})
 
 
 def _open(source: Rows, format: str | None, missing: tuple[str, ...]) -> Source:
@@ -113,8 +116,8 @@ def _writing(output: Path | None, kept: list[pa.RecordBatch]) -> Iterator[Write]
         with _writer("csv", sys.stdout.buffer) as write:
             yield write
         return
-    kind = guess_format(output)
-    if kind == "libsvm":
+    kind = output.suffix.lower().lstrip(".")
+    if kind not in ("csv", "parquet"):
         raise BadInput(f"predictions go to .csv or .parquet, not to {output.name}")
     if not output.resolve().parent.is_dir():
         raise BadInput(f"there is no folder {output.parent} to put {output.name} in")

@@ -66,6 +66,20 @@ def _without_names(keeper: "Keeper", version: Version, dataset: Dataset) -> str 
     return keeper.artifacts.put_json(replace(card, encoding=encoding).to_json())
 
 
+def erase_again(keeper: "Keeper") -> None:
+    """Rows that the records say are forgotten and a restored folder has again."""
+    dataset = keeper.dataset()
+    rows = np.array([row for row, _ in keeper.store.forgotten_rows()], np.int64)
+    back = dataset.positions_of(rows)
+    back = back[dataset["live"][back] != 0]
+    if len(back):
+        dataset.erase_rows(back)
+        dataset.erase_ids(back)
+        unused = dataset.unused()
+        if unused:
+            dataset.drop_texts(unused)
+
+
 def kept_files(version: Version) -> set[str]:
     return {sha for sha in (version.model_sha, version.card_sha, version.statistics_sha) if sha}
 
@@ -118,6 +132,14 @@ def expire(folder: Path, store: Store, now: datetime) -> None:
     if folder.is_dir() and any(folder.iterdir()):
         kept = [v for v in store.versions() if v.retained_until and v.retained_until > now]
         disk.sweep(folder, _windows(kept))
+
+
+def overdue(folder: Path, store: Store, now: datetime) -> bool:
+    """Whether deleted rows are here whose window is over."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return False
+    return any(v.retained_until and v.retained_until <= now for v in store.versions()
+               if (folder / f"{v.number}.parquet").exists())  # fmt: skip
 
 
 def listed_positions(raw: Raw, listed: Sequence[tuple[IdKind, str]]) -> list[int]:

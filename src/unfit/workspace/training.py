@@ -15,7 +15,7 @@ from unfit import disk
 from unfit.data.dataset import Dataset, Raw, write_dataset
 from unfit.data.encoding import Encoding
 from unfit.engines.cpu import CpuEngine
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import CannotTrain
 from unfit.lifecycle.pipeline import Opened, open_pipeline
 from unfit.methods import METHODS, Method
 from unfit.store.artifacts import Artifacts
@@ -79,12 +79,14 @@ def write_generation(
 
 def require_trainable(classes: list[str], test: np.ndarray, label: str) -> None:
     if len(classes) < 2:
-        raise BadInput(
+        raise CannotTrain(
             f"label {label!r} has {len(classes) or 'no'} class{'' if len(classes) == 1 else 'es'} "
             "in the training rows; a classifier needs two"
         )
     if len(test) == 0:
-        raise BadInput("no subject is held out for testing; raise split.test_share")
+        raise CannotTrain(
+            "no subject is held out for testing; raise split.test_share, or bring more people"
+        )
 
 
 def train_model(
@@ -113,7 +115,9 @@ def train_model(
     try:
         opened = open_pipeline(method, data, test, rng, progress, config.policy.theta)
     except FloatingPointError as error:
-        raise Unavailable(f"training failed: {error}; preprocessing.norm sets it") from None
+        raise CannotTrain(f"training failed: {error}; preprocessing.norm sets it") from None
+    except np.linalg.LinAlgError as error:
+        raise CannotTrain(f"training failed: {error}") from None
     return Fresh(dataset, card, method, data, opened, of_label)
 
 

@@ -37,6 +37,7 @@ class Workspace:
         self._keeper = Keeper(Path(path), clock)
         self.folder, self.config = self._keeper.folder, self._keeper.config
         self.store = self._keeper.store
+        self.list_path = self._keeper.deletions.path
         self._scorer: Scorer | None = None
         self._list_checked = False
 
@@ -93,6 +94,7 @@ class Workspace:
             new = training.save(fresh, keeper.artifacts, "trained", 0, started)
             reach("train.artifacts-written")
             why = self._opening(1, "open", "the first model of this workspace", fresh)
+            keeper.deletions.create()
             applied = Applied(list_position=keeper.deletions.size())
             version = keeper.store.commit(None, new, why, applied, keeper.clock())
             reach("train.committed")
@@ -143,6 +145,7 @@ class Workspace:
         """
         started = time.perf_counter()
         ids = _ids(subjects, rows)
+        key = None if key is None else _text(key, "the key")
         if dry_run or strict:
             with self._writing() as keeper:
                 keeper.require_version()
@@ -151,9 +154,16 @@ class Workspace:
                     _refuse(ids, resolved)
                 if dry_run:
                     return self._foreseen(keeper, ids, resolved, key or "")
-        key = self._submit(ids, key)
-        with self._writing() as keeper:  # another worker may have applied it while we waited
-            erasing.apply_pending(keeper, told)
+        with self._writing() as keeper:
+            keeper.require_version()
+            new = key is None or not keeper.store.requests(key=key)
+            key = self._submit(ids, key)
+            try:
+                erasing.apply_pending(keeper, told)
+            except Exception:
+                if new:  # what failed has changed nothing
+                    keeper.store.take_back(key)
+                raise
             return self._answer(keeper, key, ids, time.perf_counter() - started)
 
     def predict(
@@ -169,7 +179,10 @@ class Workspace:
         keeper = self._keeper
         if not self._list_checked:
             model = keeper.store.model()
-            if model.purge_due or keeper.deletions.length() != model.list_position:
+            listed = keeper.deletions
+            missed = not listed.exists() or listed.length() != model.list_position
+            late = purging.overdue(keeper.retained, keeper.store, keeper.clock())
+            if missed or late or model.purge_due:
                 with self._writing():
                     pass
             self._list_checked = True
@@ -218,41 +231,12 @@ class Workspace:
             store.decisions(), audits[-1] if audits else None,
         )  # fmt: skip
 
-    def signature(self) -> dict[str, Any]:
-        """All that a crash might harm: the employed pointer, rows, requests, files."""
-        keeper = self._keeper
-        version = keeper.store.employed()
-        live: list[int] = []
-        if version is not None and version.generation is not None:
-            dataset = Dataset(keeper.data_folder / version.generation)
-            live = dataset["numbers"][dataset.live].tolist()
-
-        def names(folder: Path) -> list[str]:
-            return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-
-        return {
-            "employed": version and (version.number, version.kind, version.model_sha),
-            "card": version and version.card_sha,
-            "live": live,
-            "forgotten": keeper.store.forgotten_rows(),
-            "requests": [
-                (r.key, r.state, [(i.kind, i.value, i.outcome, i.rows) for i in r.items])
-                for r in keeper.store.requests()
-            ],
-            "decisions": [(d.version, d.action, d.reason) for d in keeper.store.decisions()],
-            "artifacts": names(keeper.artifacts.folder),
-            "data": names(keeper.data_folder),
-            "retained": names(keeper.retained),
-            "list": list(dict.fromkeys(keeper.deletions.ids())),
-            "purge_due": keeper.store.model().purge_due,
-        }
-
     # --- answers -------------------------------------------------------------------------------
 
     def _submit(self, ids: Ids, key: str | None) -> str:
         if self._keeper.current is None and self.store.employed() is None:
             raise Unavailable("this workspace has no model yet; `unfit train` makes one")
-        key = key or uuid.uuid4().hex
+        key = uuid.uuid4().hex if key is None else _text(key, "the key")
         self.store.submit(key, ids, self._keeper.clock())
         reach("forget.submitted")
         return key
@@ -308,17 +292,30 @@ def _employed(version: Version, fresh: training.Fresh) -> Employed:
 
 
 def _ids(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdKind, str]]:
+    for given, what in ((subjects, "subjects"), (rows, "rows")):
+        if isinstance(given, str | bytes):
+            raise BadInput(f"{what} must be a list of ids, not one text")
     ids: list[tuple[IdKind, str]] = [("subject", _id(value, "subject")) for value in subjects]
     ids += [("row", _id(value, "row")) for value in rows]
     if not ids:
         raise BadInput("the request names nobody; give subjects or rows")
-    return ids
+    return sorted(ids)  # the same request in whatever order
 
 
 def _id(value: object, what: str) -> str:
+    if value is None or isinstance(value, bool | bytes):
+        raise BadInput(f"{value!r} is no {what} id; ids are texts or numbers")
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return _text(text, f"a {what} id")
+
+
+def _text(text: str, what: str) -> str:
     if not text or "\0" in text:
-        raise BadInput(f"a {what} id is empty or holds a zero byte")
+        raise BadInput(f"{what} is empty or holds a zero byte")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"{what} is not text in UTF-8") from None
     return text
 
 

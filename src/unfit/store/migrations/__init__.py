@@ -7,13 +7,18 @@ import sqlalchemy as sa
 HEAD = "0001"
 
 
+def up_to_date(engine: sa.Engine) -> bool:
+    with engine.connect() as connection:
+        if not sa.inspect(connection).has_table("alembic_version"):
+            return False
+        found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+        return bool(found == HEAD)
+
+
 def upgrade(engine: sa.Engine) -> None:
     """Bring a database up to date; nothing if it is."""
-    with engine.connect() as connection:
-        if sa.inspect(connection).has_table("alembic_version"):
-            found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
-            if found == HEAD:
-                return
+    if up_to_date(engine):
+        return
     from alembic import command
     from alembic.config import Config
 

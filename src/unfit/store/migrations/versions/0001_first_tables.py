@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("digest_key", sa.Text, nullable=False),
         sa.Column("list_position", sa.BigInteger, nullable=False),
         sa.Column("purge_due", sa.Boolean, nullable=False),
+        sa.Column("changes", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_models"),
         sa.UniqueConstraint("key", name="uq_models_key"),
         sa.CheckConstraint("list_position >= 0", name=op.f("ck_models_list_position")),
@@ -104,6 +105,8 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_request_items_request_id", "request_items", ["request_id"])
+    if op.get_context().dialect.name == "postgresql":  # which would keep ids in its statistics
+        op.execute("ALTER TABLE request_items ALTER COLUMN value SET STATISTICS 0")
     op.create_table(
         "forgotten",
         sa.Column("model_id", BIG, nullable=False),
