@@ -37,7 +37,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
-    made = Store(url, "w", NOW)
+    made = Store(url, "w", NOW, b"key")
     yield made
     made.close()
 
@@ -49,7 +49,7 @@ def opened(store: Store) -> None:
 
 def test_a_model_is_found_again_and_apart_from_others(store: Store, url: str) -> None:
     opened(store)
-    again, other = Store(url, "w", NOW), Store(url, "other", NOW)
+    again, other = Store(url, "w", NOW, b"key"), Store(url, "other", NOW, b"another")
     assert again.employed() == store.employed()
     assert again.digest("a", "b") == store.digest("a", "b") != store.digest("ab", "")
     assert other.employed() is None
@@ -176,9 +176,9 @@ def test_many_ids_at_once(store: Store) -> None:
 def test_urls_that_cannot_be_used(tmp_path: Path) -> None:
     for url in ("nonsense", "mysql://x", "oracle://"):
         with pytest.raises(BadInput, match=r"store.url"):
-            Store(url, "w", NOW)
+            Store(url, "w", NOW, b"key")
     with pytest.raises(Unavailable, match="database says"):
-        Store("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1", "w", NOW)
+        Store("postgresql://nobody@127.0.0.1:1/none?connect_timeout=1", "w", NOW, b"key")
 
 
 def test_artifacts_are_read_only_if_they_are_what_was_written(tmp_path: Path) -> None:

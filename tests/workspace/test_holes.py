@@ -256,10 +256,16 @@ def test_what_is_no_list_of_ids_is_refused(wrong: object, workspace: Workspace) 
 def test_subjects_are_counted_when_only_held_out_people_leave(workspace: Workspace) -> None:
     version = workspace.store.employed()
     assert version is not None
+    before = workspace.scorer().weights
     workspace.forget(subjects=held_out(workspace, 3))
     now = workspace.store.employed()
     assert now is not None
     assert (now.number, now.subjects) == (version.number, version.subjects - 3)
+    assert now.model_sha != version.model_sha  # it said which held-out rows were predicted right
+    with workspace._writing() as keeper:
+        gone = ~keeper.live()[keeper.dataset().n_train :]
+        assert not keeper.artifacts.arrays(now.model_sha or "")["initial_hits"][gone].any()
+    np.testing.assert_array_equal(workspace.scorer().weights, before)
     workspace.forget(subjects=["p0003"])
     assert workspace.status().version.subjects == version.subjects - 4  # type: ignore[union-attr]
 

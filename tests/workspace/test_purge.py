@@ -91,6 +91,8 @@ def test_canaries_are_gone(
         ws.prepare()
     assert found(kept.folder, wanted) == {}
     assert SUBJECT in (tmp_path / "w" / "ws.forgotten").read_text()
+    key = bytes.fromhex((tmp_path / "w" / "ws.forgotten.key").read_text())  # to digests of ids
+    assert found(kept.folder, {"key": key, "text": key.hex().encode()}) == {}
     if kept.database is not None:
         assert _rows_in_tables(kept, wanted) == {}
 

@@ -1,7 +1,7 @@
 """What the repository takes and gives: plain frozen records."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -13,7 +13,6 @@ Outcome = Literal["forgotten", "repeated", "unknown"]
 class Model:
     id: int
     key: str
-    digest_key: str
     list_position: int
     purge_due: bool
     changes: int
@@ -101,4 +100,4 @@ class Applied:
     rows: Sequence[int] = ()
     digests: Sequence[tuple[IdKind, str]] = ()
     list_position: int | None = None
-    subjects: int | None = None  # left, where no new version says so
+    kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of a version that stays

@@ -7,7 +7,6 @@ if the version it started from is still employed. Time is handed in.
 
 import hashlib
 import json
-import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -51,10 +50,13 @@ class Store:
     """The records of one model in a database that may hold several."""
 
     def __init__(
-        self, url: str, model_key: str, now: datetime,
+        self, url: str, model_key: str, now: datetime, digest_key: bytes,
         alone: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:  # fmt: skip
-        """alone: what to hold while the tables are made or changed."""
+        """digest_key: kept elsewhere, so that nobody can guess ids from their digests here.
+
+        alone: what to hold while the tables are made or changed.
+        """
         self.engine = _engine(url)
         self.sqlite = self.engine.dialect.name == "sqlite"
         with self._said():
@@ -62,7 +64,7 @@ class Store:
                 with alone():
                     migrations.upgrade(self.engine)
             self._model_id = self._find_or_create(model_key, now)
-        self._digest_key = bytes.fromhex(self.model().digest_key)
+        self._digest_key = digest_key
 
     def close(self) -> None:
         self.engine.dispose()
@@ -106,8 +108,8 @@ class Store:
         with self._read() as connection:
             found = connection.execute(select).scalar()
         if found is None:
-            row = {"key": key, "created_at": now, "digest_key": secrets.token_hex(16),
-                   "list_position": 0, "purge_due": False, "changes": 0}  # fmt: skip
+            row = {"key": key, "created_at": now, "list_position": 0, "purge_due": False,
+                   "changes": 0}  # fmt: skip
             try:
                 with self._write() as connection:
                     connection.execute(sa.insert(models).values(**row))
@@ -124,9 +126,7 @@ class Store:
             row = connection.execute(
                 sa.select(models).where(models.c.id == self._model_id)
             ).one()  # fmt: skip
-        return Model(
-            row.id, row.key, row.digest_key, row.list_position, row.purge_due, row.changes
-        )  # fmt: skip
+        return Model(row.id, row.key, row.list_position, row.purge_due, row.changes)
 
     def employed(self) -> Version | None:
         mine = (versions.c.model_id == self._model_id) & (versions.c.state == "employed")
@@ -331,8 +331,7 @@ class Store:
         number = 0 if started_from is None else started_from.number
         if new is None:
             assert started_from is not None
-            left = started_from.subjects if applied.subjects is None else applied.subjects
-            return replace(started_from, subjects=left)
+            return replace(started_from, **applied.kept)
         fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
         return Version(id=version_id, number=number + 1, state="employed", employed_at=now,
                        superseded_at=None, **fields)  # fmt: skip
@@ -370,11 +369,9 @@ class Store:
             )
             if done.rowcount != len(part):
                 raise Unavailable("another worker has applied these requests meanwhile")
-        if applied.subjects is not None:
+        if applied.kept:
             connection.execute(
-                sa.update(versions)
-                .where(versions.c.id == version_id)
-                .values(subjects=applied.subjects)
+                sa.update(versions).where(versions.c.id == version_id).values(**applied.kept)
             )
         outcomes = [{"item": i, "outcome": o, "rows": r} for i, o, r in applied.outcomes]
         if outcomes:

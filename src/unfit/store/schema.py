@@ -26,7 +26,6 @@ models = sa.Table(
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("key", sa.Text, nullable=False, unique=True),  # the workspace's id
     sa.Column("created_at", Moment, nullable=False),
-    sa.Column("digest_key", sa.Text, nullable=False),  # for the digests of forgotten ids
     sa.Column("list_position", sa.BigInteger, nullable=False),  # bytes of the deletion list known
     sa.Column("purge_due", sa.Boolean, nullable=False),  # something erased may still lie about
     sa.Column("changes", sa.BigInteger, nullable=False),  # commits so far: who has seen the last
@@ -111,7 +110,7 @@ forgotten_ids = sa.Table(
     "forgotten_ids", metadata,
     sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
-    sa.Column("digest", sa.Text, primary_key=True),  # keyed; tells a repeated id from an unknown
+    sa.Column("digest", sa.Text, primary_key=True),  # tells a repeated id from an unknown
     sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
 )  # fmt: skip
 

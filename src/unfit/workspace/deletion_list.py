@@ -4,14 +4,17 @@ It is written before a deletion is committed, so that whatever happens to the wo
 backup, a rebuilt one) those people stay forgotten. It holds ids and nothing else.
 """
 
+import contextlib
 import fcntl
 import json
 import os
+import secrets
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from unfit import disk
-from unfit.errors import Damaged
+from unfit.errors import Damaged, Unavailable
 from unfit.store.records import IdKind
 
 
@@ -20,6 +23,29 @@ class DeletionList:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+
+    def digest_key(self) -> bytes:
+        """A secret beside the list: with it, digests in a workspace can be told from each other."""
+        path = self.path.with_name(f"{self.path.name}.key")
+        try:
+            return bytes.fromhex(path.read_text())
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except ValueError:
+            raise Damaged(f"{path.name} does not hold a key") from None
+        try:  # whoever links first has made it
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_hex(32))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(name, path)
+            os.unlink(name)
+            disk.sync_folder(path.parent)
+        except OSError as error:
+            raise Unavailable(f"cannot write {path}: {error.strerror}") from None
+        return bytes.fromhex(path.read_text())
 
     def size(self) -> int:
         """Bytes in whole lines; 0 where there is no file."""

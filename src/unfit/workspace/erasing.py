@@ -6,9 +6,10 @@ one transaction, and what comes after it can be repeated.
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class Outcome:
     new: NewVersion | None
     why: Decision | None
     loaded: Callable[[Version], Loaded | None]
+    kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of the same version
 
 
 def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
@@ -57,10 +59,9 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> int:
     listed = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
     reach("forget.listed")
     settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
-    left = None
-    if outcome.new is None and len(resolved.positions):
-        left = _subjects_left(keeper.dataset(), keeper.live(), resolved.positions)
-    applied = Applied([r.id for r in requests], settled, numbers, resolved.digests, listed, left)
+    applied = Applied(
+        [r.id for r in requests], settled, numbers, resolved.digests, listed, outcome.kept
+    )
     version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
     reach("forget.committed")
     keeper.employ(version, outcome.loaded(version))
@@ -71,10 +72,12 @@ def _outcome(
     keeper: Keeper, loaded: Loaded | None, positions: np.ndarray, started: float, told: Told | None
 ) -> Outcome:
     if loaded is None:  # the model was withdrawn: rows go, and there is nothing to unlearn
-        return Outcome(None, None, lambda _: None)
+        left = _subjects_left(keeper.dataset(), keeper.live(), positions)
+        return Outcome(None, None, lambda _: None, {"subjects": left})
     leaving = positions[positions < loaded.dataset.n_train]
-    if len(leaving) == 0:  # only held-out rows go
-        return Outcome(None, None, lambda v: _moved(loaded, positions, v))
+    if len(leaving) == 0:  # only held-out rows go, if any
+        kept = _without_held_out(keeper, loaded, positions) if len(positions) else {}
+        return Outcome(None, None, lambda v: _moved(loaded, positions, v), kept)
     number = loaded.version.number + 1
     step, verdict = evaluate(keeper, loaded, positions, keeper.rng(number))
     reach("forget.unlearned")
@@ -107,6 +110,18 @@ def _outcome(
         return Outcome(withdrawn, why("withdraw", said), lambda _: None)
     new = replace(new, retained_until=until)
     return Outcome(new, why("retrain", verdict.reason), fresh.employed)
+
+
+def _without_held_out(keeper: Keeper, loaded: Loaded, positions: np.ndarray) -> dict[str, Any]:
+    """The model stays; its file loses what it says of these rows."""
+    left = loaded.test_positions(positions)
+    right = pipeline.hits(loaded.state.weights, loaded.test_rows())[left]
+    hits = _hits_without(loaded, positions)
+    return {
+        "model_sha": keeper.artifacts.put_arrays(model_arrays(loaded.state, hits)),
+        "subjects": _subjects_left(loaded.dataset, loaded.live, positions),
+        "accuracy": float(right.mean()) if len(right) else None,
+    }
 
 
 def evaluate(

@@ -48,7 +48,11 @@ class Keeper:
         self.deletions = DeletionList(self.config.list_path(folder))
         self.lock = WriterLock(folder / "unfit.lock")
         self.store = Store(
-            self.config.store_url(folder), self.config.id, self.clock(), self.lock.held
+            self.config.store_url(folder),
+            self.config.id,
+            self.clock(),
+            self.deletions.digest_key(),
+            self.lock.held,
         )
         self.current: Version | None = None
         self.loaded: Loaded | None = None

@@ -16,7 +16,6 @@ def upgrade() -> None:
         sa.Column("id", BIG, nullable=False),
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("created_at", MOMENT, nullable=False),
-        sa.Column("digest_key", sa.Text, nullable=False),
         sa.Column("list_position", sa.BigInteger, nullable=False),
         sa.Column("purge_due", sa.Boolean, nullable=False),
         sa.Column("changes", sa.BigInteger, nullable=False),
