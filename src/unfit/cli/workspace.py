@@ -1,5 +1,6 @@
 """`unfit init`, `train`, `predict`, `forget`, `status`, `audit`, `retrain`."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -128,7 +129,11 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
             f"{took(made.seconds)}\n"
             f"{made.rows:,} training rows, {made.subjects:,} subjects, {made.columns} encoded "
             f"columns\ntest accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
-            + ("" if again else f"\nids of the forgotten will be listed in {ws.list_path}")
+            + (
+                ""
+                if again
+                else f"\nids of the forgotten will be listed in {os.path.relpath(ws.list_path)}"
+            )
         )
 
 

@@ -23,7 +23,7 @@ VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
 _MAX_STEPS = 200
 _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
-_REFINED = 1e-9  # relative residual of a step, which is small beside the weights
+_REFINED = 1e-11  # of what is refined, relative to what it is added to
 _LEADS = 0.3  # a guide must shrink the residual at least so much
 _SMALL = 512  # columns up to which twice the operations are better than SciPy's threads
 
@@ -202,11 +202,13 @@ class Refined(Factor):
 
     x <- x + guide^-1 (rhs - H x): each round multiplies the error by the same small number, seen
     in the first residual. A guide whose sums were float32's, or which was made before the weights
-    moved a little, needs one or two products, each a pass over the rows.
+    moved a little, needs one or two products, each a pass over the rows. scale: the length beside
+    which x is to be right to 1e-11, that of the weights it is added to.
     """
 
     guide: Factor
     product: Product
+    scale: float
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         x = self.guide.solve(rhs)
@@ -218,7 +220,8 @@ class Refined(Factor):
             if error > _LEADS * before:
                 raise TooFar
             x = np.asarray(x + self.guide.solve(residual))
-            if error * error / before <= _REFINED:  # what the next residual would be
+            next_error = error * error / before * float(np.linalg.norm(x))
+            if next_error <= _REFINED * self.scale:
                 return x
         raise TooFar
 

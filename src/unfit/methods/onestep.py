@@ -83,7 +83,10 @@ class OneStep(Method):
             return lambda v: np.asarray(product(c, v) + ridge * v)
 
         def step(guides: Sequence[Factor]) -> np.ndarray:
-            refined = [Refined(guide, regularised(c)) for c, guide in enumerate(guides)]
+            refined = [
+                Refined(guide, regularised(c), float(np.linalg.norm(W[c])))
+                for c, guide in enumerate(guides)
+            ]
             return self.step(W, gradient + ridge * W, of_deleted, refined, rng)
 
         if guides is not None:

@@ -90,7 +90,7 @@ def pairs(
     ceiling = top if top is not None else _nice(max([*values, threshold or 0.0, 1e-12]))
 
     def x(v: float) -> float:
-        return left + (WIDTH - left - 80) * min(1.0, v / ceiling)
+        return left + (WIDTH - left - 130) * min(1.0, v / ceiling)
 
     parts, y = [_frame(height, label)], float(TOP)
     for name, series in groups:

@@ -238,6 +238,8 @@ class Store:
     def known_digests(self, digests: Sequence[tuple[IdKind, str]]) -> set[tuple[IdKind, str]]:
         """Which of these ids were forgotten before."""
         found: set[tuple[IdKind, str]] = set()
+        if not digests:
+            return found
         with self._read() as connection:
             for start in range(0, len(digests), _CHUNK):
                 part = [digest for _, digest in digests[start : start + _CHUNK]]
@@ -448,9 +450,10 @@ class Store:
                 )
                 .values(model_sha=None, card_sha=None, statistics_sha=None, generation=None)
             )  # fmt: skip
-            connection.execute(
-                sa.update(versions).where(versions.c.id == version.id).values(card_sha=card_sha)
-            )
+            if card_sha != version.card_sha:
+                connection.execute(
+                    sa.update(versions).where(versions.c.id == version.id).values(card_sha=card_sha)
+                )
 
     def clean(self) -> None:
         """Rewrite the tables that held ids, so that no free page or log still does."""
@@ -510,8 +513,8 @@ def _sqlite_settings(connection: Any, _: object) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    write = connection.get_execution_options().get("write", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+    if connection.get_execution_options().get("write", False):  # a read is one statement
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:

@@ -6,7 +6,7 @@ one transaction, and what comes after it can be repeated.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -39,16 +39,25 @@ class Outcome:
     kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of the same version
 
 
+@dataclass(frozen=True)
+class Batch:
+    """What was applied together: each request's outcomes by its key, the version, the decision."""
+
+    outcomes: Mapping[str, Sequence[tuple[str, int]]]
+    version: int
+    why: Decision | None
+
+
 def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
     return resolve(ids, keeper.dataset(), keeper.store, keeper.live())
 
 
-def apply_pending(keeper: Keeper, told: Told | None = None) -> int:
-    """Apply every request that waits, together; how many there were."""
+def apply_pending(keeper: Keeper, told: Told | None = None) -> Batch:
+    """Apply every request that waits, together."""
     started = time.perf_counter()
     requests = keeper.store.requests(state="pending")
     if not requests:
-        return 0
+        return Batch({}, 0, None)
     reach("forget.taken")
     before = keeper.require_version()
     loaded = None if before.model_sha is None else keeper.ready()
@@ -65,7 +74,9 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> int:
     version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
     reach("forget.committed")
     keeper.employ(version, outcome.loaded(version))
-    return len(requests)
+    each = iter(resolved.outcomes)
+    by_key = {r.key: [next(each) for _ in r.items] for r in requests}
+    return Batch(by_key, version.number, outcome.why)
 
 
 def _outcome(

@@ -125,7 +125,7 @@ class Workspace:
     def apply(self, told: Told | None = None) -> int:
         """Apply all requests that wait, together; how many there were."""
         with self._writing() as keeper:
-            return erasing.apply_pending(keeper, told)
+            return len(erasing.apply_pending(keeper, told).outcomes)
 
     def forget(
         self,
@@ -159,12 +159,14 @@ class Workspace:
             new = key is None or not keeper.store.requests(key=key)
             key = self._submit(ids, key)
             try:
-                erasing.apply_pending(keeper, told)
+                batch = erasing.apply_pending(keeper, told)
             except Exception:
                 if new:  # what failed has changed nothing
                     keeper.store.take_back(key)
                 raise
-            return self._answer(keeper, key, ids, time.perf_counter() - started)
+            if key not in batch.outcomes:
+                batch = _earlier(keeper, key)
+            return self._answer(keeper, key, ids, batch, time.perf_counter() - started)
 
     def predict(
         self, source: Rows, output: Path | None = None, *, format: str | None = None
@@ -268,19 +270,25 @@ class Workspace:
             purged=False, dry_run=True,
         )  # fmt: skip
 
-    def _answer(self, keeper: Keeper, key: str, ids: Ids, seconds: float) -> Forgotten:
-        (request,) = keeper.store.requests(key=key)
-        outcomes = [(item.outcome or "unknown", item.rows or 0) for item in request.items]
-        version = request.version or 0
-        why = keeper.store.decision_on(request)
+    def _answer(
+        self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, seconds: float
+    ) -> Forgotten:
+        outcomes, why = batch.outcomes[key], batch.why
         return Forgotten(
-            request.key, sum(n for _, n in outcomes),
-            sum(said == "forgotten" for said, _ in outcomes),
-            _named(ids, outcomes, "repeated"), _named(ids, outcomes, "unknown"), version,
+            key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
+            _named(ids, outcomes, "repeated"), _named(ids, outcomes, "unknown"), batch.version,
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity, seconds,
             purged=keeper.purged,
         )  # fmt: skip
+
+
+def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
+    """What became of a request that was applied before."""
+    (request,) = keeper.store.requests(key=key)
+    outcomes = [(item.outcome or "unknown", item.rows or 0) for item in request.items]
+    why = keeper.store.decision_on(request)
+    return erasing.Batch({key: outcomes}, request.version or 0, why)
 
 
 def _employed(version: Version, fresh: training.Fresh) -> Employed:
