@@ -12,7 +12,8 @@ import people
 from unfit import disk
 from unfit.data import ids as id_module
 from unfit.data.columns import Column
-from unfit.data.dataset import Dataset, write_dataset
+from unfit.data.dataset import Dataset
+from unfit.data.generation import write_dataset
 from unfit.data.ingest import Roles, split, spool
 from unfit.data.sources import Location, open_source
 from unfit.errors import BadInput, Unavailable

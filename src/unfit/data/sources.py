@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from unfit.data.text import shorten
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import BadInput
 
 BLOCK_ROWS = 1 << 16
 BLOCK_BYTES = 8 << 20
@@ -56,6 +56,8 @@ class Location:
 def open_source(location: Location) -> Source:
     """The source of a location; its header has been read."""
     if location.url is not None:
+        from unfit.data.sql import SqlSource
+
         return SqlSource(location.url, location.table, location.query)
     path = location.path
     if path is None:
@@ -86,7 +88,7 @@ def guess_format(path: Path) -> str:
 
 
 @contextmanager
-def _reading(name: str) -> Iterator[None]:
+def reading(name: str) -> Iterator[None]:
     """Whatever a reader says, in a sentence that names the file."""
     try:
         yield
@@ -101,7 +103,7 @@ class TableSource:
     def __init__(self, table: pa.Table) -> None:
         self.name = "the table"
         self._table = table
-        _check_names(table.column_names, self.name)
+        check_names(table.column_names, self.name)
 
     def columns(self) -> list[str]:
         return list(self._table.column_names)
@@ -133,7 +135,7 @@ class CsvSource:
         return self._path.open("rb")
 
     def _read_header(self) -> list[str]:
-        with _reading(self.name), self._open() as file:
+        with reading(self.name), self._open() as file:
             text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
             try:
                 names = next(csv.reader(text, delimiter=self._delimiter, strict=True))
@@ -143,7 +145,7 @@ class CsvSource:
                 ) from None
             except csv.Error as error:
                 raise BadInput(f"cannot read the header of {self.name}: {error}") from None
-        _check_names(names, self.name)
+        check_names(names, self.name)
         return names
 
     def columns(self) -> list[str]:
@@ -153,7 +155,7 @@ class CsvSource:
         from pyarrow import csv as arrow_csv
 
         wanted = self._header if columns is None else list(columns)
-        with _reading(self.name), self._open() as file:
+        with reading(self.name), self._open() as file:
             reader = arrow_csv.open_csv(
                 file,
                 read_options=arrow_csv.ReadOptions(
@@ -182,9 +184,9 @@ class ParquetSource:
 
         self.name = path.name
         self._path = path
-        with _reading(self.name), parquet.ParquetFile(path) as file:
+        with reading(self.name), parquet.ParquetFile(path) as file:
             self._columns = [str(name) for name in file.schema_arrow.names]
-        _check_names(self._columns, self.name)
+        check_names(self._columns, self.name)
 
     def columns(self) -> list[str]:
         return list(self._columns)
@@ -192,7 +194,7 @@ class ParquetSource:
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         from pyarrow import parquet
 
-        with _reading(self.name), parquet.ParquetFile(self._path) as file:
+        with reading(self.name), parquet.ParquetFile(self._path) as file:
             wanted = None if columns is None else list(columns)
             yield from file.iter_batches(BLOCK_ROWS, columns=wanted)
 
@@ -216,7 +218,7 @@ class LibsvmSource:
 
     def _chunks(self) -> Iterator[tuple[int, bytes, int]]:
         """Whole lines of about BLOCK_BYTES: offset, bytes, number of the first line."""
-        with _reading(self.name), self._path.open("rb") as file:
+        with reading(self.name), self._path.open("rb") as file:
             offset, line = 0, 1
             while chunk := file.read(BLOCK_BYTES):
                 chunk += file.readline()
@@ -258,84 +260,7 @@ class LibsvmSource:
         return f"lines from {first} on are not `label index:value ...` with rising indices"
 
 
-class SqlSource:
-    """A table or a query of a database that SQLAlchemy can reach."""
-
-    def __init__(self, url: str, table: str | None, query: str | None) -> None:
-        import sqlalchemy as sa
-
-        if (table is None) == (query is None):
-            raise BadInput("a database needs either a table or a query")
-        self.name = f"table {table}" if table else "the query"
-        file = re.fullmatch(r"sqlite:///(.+?)(\?.*)?", url)
-        if file and file[1] != ":memory:" and not Path(file[1]).is_file():
-            raise BadInput(f"there is no database {file[1]}")
-        try:
-            self._engine = sa.create_engine(psycopg_url(url))
-            if table is not None:
-                schema, _, bare = table.rpartition(".")
-                self._statement: sa.Executable = sa.select(
-                    sa.Table(bare, sa.MetaData(), schema=schema or None, autoload_with=self._engine)
-                )
-            else:
-                self._statement = sa.text(query or "")
-            with self._engine.connect() as connection:
-                result = connection.execution_options(stream_results=True).execute(self._statement)
-                self._columns = [str(name) for name in list(result.keys())]
-                result.close()
-        except sa.exc.NoSuchTableError:
-            raise BadInput(f"the database has no table {table}") from None
-        except (sa.exc.SQLAlchemyError, ImportError) as error:
-            raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
-        _check_names(self._columns, self.name)
-
-    def columns(self) -> list[str]:
-        return list(self._columns)
-
-    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        import sqlalchemy as sa
-
-        wanted = self._columns if columns is None else list(columns)
-        at = [self._columns.index(name) for name in wanted]
-        types: list[pa.DataType | None] = [None] * len(at)
-        try:
-            with _reading(self.name), self._engine.connect() as connection:
-                streaming = connection.execution_options(stream_results=True, yield_per=BLOCK_ROWS)
-                for rows in streaming.execute(self._statement).partitions():
-                    values = list(zip(*rows, strict=True))
-                    arrays = []
-                    for j, i in enumerate(at):
-                        array = pa.array(values[i], from_pandas=True)
-                        known = types[j]
-                        if known is None and not pa.types.is_null(array.type):
-                            types[j] = array.type
-                        elif known is not None and array.type != known:
-                            array = array.cast(known)
-                        arrays.append(array)
-                    yield pa.RecordBatch.from_arrays(arrays, names=wanted)
-        except sa.exc.SQLAlchemyError as error:
-            raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
-
-
-def psycopg_url(url: str) -> str:
-    """postgresql:// and postgres:// mean psycopg 3 here."""
-    if re.match(r"postgres(ql)?://", url):
-        try:
-            import psycopg  # noqa: F401
-        except ImportError:
-            raise Unavailable(
-                "PostgreSQL needs its driver: pip install 'unfit[postgres]'"
-            ) from None
-        return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
-    return url
-
-
-def _first_line(error: Exception) -> str:
-    cause = getattr(error, "orig", None) or error
-    return (str(cause).strip() or type(cause).__name__).splitlines()[0][:200]
-
-
-def _check_names(names: Sequence[str], where: str) -> None:
+def check_names(names: Sequence[str], where: str) -> None:
     seen: set[str] = set()
     for i, name in enumerate(names):
         if not name.strip():

@@ -5,30 +5,25 @@ rows, the request states, the decision and the known length of the deletion list
 if the version it started from is still employed. Time is handed in.
 """
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, cast
+from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
-from unfit.data.sources import psycopg_url
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.store import migrations
+from unfit.store.database import open_engine
+from unfit.store.reading import CHUNK, Records
 from unfit.store.records import (
     Applied,
-    AuditRecord,
     Decision,
     IdKind,
-    Item,
-    Model,
     NewVersion,
-    Request,
     Version,
 )
 from unfit.store.schema import (
@@ -43,10 +38,9 @@ from unfit.store.schema import (
 )
 
 BUSY_SECONDS = 30.0
-_CHUNK = 5000  # rows a statement
 
 
-class Store:
+class Store(Records):
     """The records of one model in a database that may hold several."""
 
     def __init__(
@@ -57,7 +51,7 @@ class Store:
 
         alone: what to hold while the tables are made or changed.
         """
-        self.engine = _engine(url)
+        self.engine = open_engine(url, BUSY_SECONDS)
         self.sqlite = self.engine.dialect.name == "sqlite"
         with self._said():
             if not migrations.up_to_date(self.engine):
@@ -68,19 +62,6 @@ class Store:
 
     def close(self) -> None:
         self.engine.dispose()
-
-    @contextmanager
-    def _said(self) -> Iterator[None]:
-        """What a database complains of, in a sentence."""
-        try:
-            yield
-        except sa.exc.DatabaseError as error:
-            first = str(error.orig or error).strip().splitlines()[0][:200]
-            if isinstance(error, sa.exc.IntegrityError):
-                raise
-            if "not a database" in first or "malformed" in first:
-                raise Damaged(f"the workspace's database cannot be read: {first}") from None
-            raise Unavailable(f"the database says: {first}") from None
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
@@ -98,11 +79,6 @@ class Store:
         with self._said(), self.engine.execution_options(write=True).begin() as connection:
             yield connection
 
-    @contextmanager
-    def _read(self) -> Iterator[sa.Connection]:
-        with self._said(), self.engine.connect() as connection:
-            yield connection
-
     def _find_or_create(self, key: str, now: datetime) -> int:
         select = sa.select(models.c.id).where(models.c.key == key)
         with self._read() as connection:
@@ -118,144 +94,6 @@ class Store:
             with self._read() as connection:
                 found = connection.execute(select).scalar_one()
         return int(found)
-
-    # --- what there is -------------------------------------------------------------------------
-
-    def model(self) -> Model:
-        with self._read() as connection:
-            row = connection.execute(
-                sa.select(models).where(models.c.id == self._model_id)
-            ).one()  # fmt: skip
-        return Model(row.id, row.key, row.list_position, row.purge_due, row.changes)
-
-    def employed(self) -> Version | None:
-        mine = (versions.c.model_id == self._model_id) & (versions.c.state == "employed")
-        with self._read() as connection:
-            row = connection.execute(sa.select(versions).where(mine)).first()
-        return None if row is None else _version(row)
-
-    def versions(self) -> list[Version]:
-        select = sa.select(versions).where(versions.c.model_id == self._model_id)
-        with self._read() as connection:
-            rows = connection.execute(select.order_by(versions.c.number)).all()
-        return [_version(row) for row in rows]
-
-    def decision_on(self, request: Request) -> Decision | None:
-        """The decision a request led to; None if the version in use stayed."""
-        if request.version is None or request.applied_at is None:
-            return None
-        same = (versions.c.number == request.version) & (
-            versions.c.employed_at == request.applied_at
-        )
-        found = self._decisions(same)
-        return found[0] if found else None
-
-    def decisions(self) -> list[Decision]:
-        return self._decisions(sa.true())
-
-    def _decisions(self, where: sa.ColumnElement[bool]) -> list[Decision]:
-        select = (
-            sa.select(decisions, versions.c.number)
-            .join(versions, versions.c.id == decisions.c.version_id)
-            .where(decisions.c.model_id == self._model_id, where)
-            .order_by(versions.c.number)
-        )
-        with self._read() as connection:
-            rows = connection.execute(select).all()
-        return [
-            Decision(row.number, _utc(row.at), row.action, row.reason, json.loads(row.inputs),
-                     row.estimate, row.threshold)
-            for row in rows
-        ]  # fmt: skip
-
-    def audits(self) -> list[AuditRecord]:
-        select = (
-            sa.select(audits, versions.c.number)
-            .join(versions, versions.c.id == audits.c.version_id)
-            .where(audits.c.model_id == self._model_id)
-            .order_by(audits.c.id)
-        )
-        with self._read() as connection:
-            rows = connection.execute(select).all()
-        return [
-            AuditRecord(row.number, _utc(row.at), row.passed, json.loads(row.report))
-            for row in rows
-        ]
-
-    def request_counts(self) -> dict[str, int]:
-        count = sa.select(requests.c.state, sa.func.count()).where(
-            requests.c.model_id == self._model_id
-        )
-        with self._read() as connection:
-            rows = connection.execute(count.group_by(requests.c.state)).all()
-        return {"pending": 0, "applied": 0} | {row[0]: row[1] for row in rows}
-
-    def requests(
-        self, *, state: str | None = None, key: str | None = None, ids: Sequence[int] | None = None
-    ) -> list[Request]:
-        """Requests with their items, in order of submission."""
-        where = requests.c.model_id == self._model_id
-        if state is not None:
-            where &= requests.c.state == state
-        if key is not None:
-            where &= requests.c.key == key
-        if ids is not None:
-            where &= requests.c.id.in_(ids)
-        number = (
-            sa.select(versions.c.number)
-            .where(versions.c.id == requests.c.version_id)
-            .scalar_subquery()
-        )
-        with self._read() as connection:
-            rows = connection.execute(
-                sa.select(requests, number.label("version")).where(where).order_by(requests.c.id)
-            ).all()
-            of = {row.id: list[Item]() for row in rows}
-            known = list(of)  # requests filed between the two statements are left for later
-            for start in range(0, len(known), _CHUNK):
-                part = items.c.request_id.in_(known[start : start + _CHUNK])
-                for item in connection.execute(sa.select(items).where(part).order_by(items.c.id)):
-                    of[item.request_id].append(
-                        Item(item.id, item.kind, item.value, item.outcome, item.rows)
-                    )
-        return [
-            Request(row.id, row.key, row.state, _utc(row.submitted_at),
-                    None if row.applied_at is None else _utc(row.applied_at), row.version,
-                    of[row.id])
-            for row in rows
-        ]  # fmt: skip
-
-    def forgotten_rows(self, *, erased: bool | None = None) -> list[tuple[int, int]]:
-        """(row, version number) of every forgotten row, or of those (not yet) erased."""
-        where = forgotten.c.model_id == self._model_id
-        if erased is not None:
-            where &= forgotten.c.erased == erased
-        select = sa.select(forgotten.c.row, versions.c.number).join(versions).where(where)
-        with self._read() as connection:
-            rows = connection.execute(select.order_by(forgotten.c.row)).all()
-        return [(row[0], row[1]) for row in rows]
-
-    def known_digests(self, digests: Sequence[tuple[IdKind, str]]) -> set[tuple[IdKind, str]]:
-        """Which of these ids were forgotten before."""
-        found: set[tuple[IdKind, str]] = set()
-        if not digests:
-            return found
-        with self._read() as connection:
-            for start in range(0, len(digests), _CHUNK):
-                part = [digest for _, digest in digests[start : start + _CHUNK]]
-                select = sa.select(forgotten_ids.c.kind, forgotten_ids.c.digest).where(
-                    (forgotten_ids.c.model_id == self._model_id) & forgotten_ids.c.digest.in_(part)
-                )
-                found |= {(kind, digest) for kind, digest in connection.execute(select)}
-        return found
-
-    def digest(self, *texts: str) -> str:
-        """A keyed digest: tells that two texts are equal, and not what they are."""
-        state = hashlib.blake2b(key=self._digest_key, digest_size=20)
-        for text in texts:
-            raw = text.encode()
-            state.update(len(raw).to_bytes(8, "big") + raw)
-        return state.hexdigest()
 
     # --- what changes it -----------------------------------------------------------------------
 
@@ -362,8 +200,8 @@ class Store:
         self, connection: sa.Connection, version_id: int, applied: Applied, now: datetime
     ) -> None:
         mine = self._model_id
-        for start in range(0, len(applied.requests), _CHUNK):
-            part = applied.requests[start : start + _CHUNK]
+        for start in range(0, len(applied.requests), CHUNK):
+            part = applied.requests[start : start + CHUNK]
             done = connection.execute(
                 sa.update(requests)
                 .where(requests.c.id.in_(part) & (requests.c.state == "pending"))
@@ -484,59 +322,12 @@ class Store:
             )
 
 
-def _engine(url: str) -> sa.Engine:
-    try:
-        engine = sa.create_engine(psycopg_url(url), json_serializer=json.dumps)
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-        raise BadInput(f"store.url cannot be used: {str(error).splitlines()[0][:200]}") from None
-    name = engine.dialect.name
-    if name not in ("sqlite", "postgresql"):
-        raise BadInput(f"store.url is of {name}; unfit keeps its records in SQLite or PostgreSQL")
-    if name == "sqlite":
-        engine.dispose()
-        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS})
-        path = Path(engine.url.database or "")
-        sa.event.listen(engine, "connect", _sqlite_settings)
-        sa.event.listen(engine, "begin", _begin)
-        if path.exists() and path.stat().st_size == 0:
-            raise Damaged(f"{path.name} is empty; restore it from a backup")
-    return engine
-
-
-def _sqlite_settings(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # transactions are begun by _begin
-    for setting in (
-        "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON",
-        "temp_store=MEMORY",
-    ):  # fmt: skip
-        connection.execute(f"PRAGMA {setting}").close()
-
-
-def _begin(connection: sa.Connection) -> None:
-    if connection.get_execution_options().get("write", False):  # a read is one statement
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
 def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
     block: list[dict[str, Any]] = []
     for row in rows:
         block.append(row)
-        if len(block) == _CHUNK:
+        if len(block) == CHUNK:
             connection.execute(sa.insert(table), block)
             block = []
     if block:
         connection.execute(sa.insert(table), block)
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _version(row: sa.Row) -> Version:
-    fields = dict(row._mapping)
-    del fields["model_id"]
-    fields["baseline"] = json.loads(fields["baseline"])
-    for name in ("employed_at", "superseded_at", "retained_until"):
-        if fields[name] is not None:
-            fields[name] = _utc(cast(datetime, fields[name]))
-    return Version(**fields)

@@ -1,14 +1,12 @@
 """unfit.toml: every choice of a workspace, visible and commented.
 
-`read` checks it and names the key that is wrong; `render` writes it, as `unfit init` does.
+`read` checks it and names the key that is wrong; workspace.toml writes it.
 """
 
-import json
 import os
 import re
 import tomllib
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +16,6 @@ from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, Validation
 
 from unfit.data.columns import Column
 from unfit.data.ingest import Roles
-from unfit.data.profile import Profile
 from unfit.data.sources import Location
 from unfit.errors import BadInput
 from unfit.lifecycle import policy as policies
@@ -26,7 +23,7 @@ from unfit.methods import METHODS, Settings
 
 FILE = "unfit.toml"
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 Positive = Annotated[float, Field(gt=0)]
 Whole = Annotated[int, Field(ge=1)]
@@ -42,7 +39,7 @@ def _duration(value: object) -> object:
             return timedelta(0)
         found = re.fullmatch(r"(\d+)\s*([smhdw])", value)
         if found:
-            return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+            return timedelta(seconds=int(found[1]) * UNITS[found[2]])
     raise ValueError("must be 'none' or a time such as '30d', '12h' or '4w'")
 
 
@@ -277,152 +274,6 @@ def _said(error: ValidationError, prefix: str = "") -> BadInput:
     message = first["msg"][0].lower() + first["msg"][1:]
     shown = repr(first["input"])[:60]
     return BadInput(f"{FILE}: {key}: {message}, got {shown}")
-
-
-# --- writing it -----------------------------------------------------------------------------------
-
-
-def _toml(value: object) -> str:
-    """A TOML value; JSON's strings, numbers and lists are TOML's."""
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(_toml(v) for v in value) + "]"
-    if isinstance(value, bool | int | str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
-
-
-def new_config(
-    source: SourceTable, roles: RolesTable, found: Sequence[Profile], *,
-    model: ModelTable, policy: PolicyTable, store: StoreTable, test_share: float,
-    max_categories: int, norm: str, retention: RetentionTable,
-) -> Config:  # fmt: skip
-    """What `unfit init` proposes for the columns it found."""
-    columns: dict[str, Any] = {}
-    for p in found:
-        columns[p.name] = {"kind": p.kind}
-        if p.kind == "numeric":
-            columns[p.name] |= {"scale": "standard", "missing": "mean"}
-        elif p.kind == "boolean":
-            columns[p.name] |= {"missing": "mean"}
-        else:
-            columns[p.name] |= {"max_categories": max_categories, "unseen": "ignore"}
-    preprocessing = PreprocessingTable(norm=norm)  # type: ignore[arg-type]  # checked just below
-    config = Config(
-        uuid.uuid4().hex, source, roles, columns, SplitTable(test_share=test_share), model,
-        preprocessing, policy, retention, store,
-    )  # fmt: skip
-    return check(tomllib.loads(render(config, found)))
-
-
-def render(config: Config, found: Sequence[Profile] = ()) -> str:
-    """The text of unfit.toml."""
-    profiles = {p.name: p for p in found}
-    lines: list[str] = []
-
-    def put(key: str, value: object, note: str, off: bool = False) -> None:
-        text = f"{'# ' if off else ''}{key} = {_toml(value)}"
-        lines.append(f"{text:<36}  # {note}" if note else text)
-
-    def table(name: str, *notes: str) -> None:
-        lines.extend(["", *(f"# {note}" for note in notes), f"[{name}]"])
-
-    lines += [
-        "# A workspace of unfit. `unfit init` has made these choices; change them before",
-        "# `unfit train`. Keys that are commented out show their default or an example.",
-        "",
-    ]
-    put("id", config.id, "names this workspace in its store; leave it")
-    s = config.source
-    table("source", "Where the rows come from. Read once, by `unfit train`.")
-    if s.path is not None:
-        put("path", s.path, "relative to this file")
-        put("format", s.format or "csv", "csv, parquet or libsvm; by default as the name says",
-            off=s.format is None)  # fmt: skip
-        put("missing", s.missing, "in CSV, these texts mean: no value")
-    else:
-        put("url", s.url, "sqlite:///..., postgresql://..., or $NAME of a variable that holds it")
-        if s.table is not None:
-            put("table", s.table, 'or query = "SELECT ..."')
-        else:
-            put("query", s.query, 'or table = "..."')
-    r = config.roles
-    table("roles", "Columns that are not features.")
-    put("label", r.label, "what to predict")
-    put("subject", r.subject or "", 'whose row it is; "": every row its own subject')
-    put("row_id", r.row_id or "", 'names a row for good; "": its number in the source, from 0')
-    put("positive", r.positive, "these labels against the rest; []: each is a class")
-    table("split", "Held-out subjects, with all their rows: what accuracy is measured on.")
-    put("test_share", config.split.test_share, "share of subjects")
-    put("seed", config.split.seed, "")
-    m = config.model
-    table("model")
-    put("method", m.method, "fisher, influence, deltagrad or retrain")
-    put("l2", m.l2, "ridge penalty per row")
-    put("sigma", m.sigma, "noise; more hides more and costs accuracy")
-    put("deletion_batch_size", m.deletion_batch_size or "all",
-        "fisher, influence: rows a step; fewer is closer and slower")  # fmt: skip
-    put("period", m.period, "deltagrad: every so many steps exactly")
-    put("burn_in", m.burn_in, "deltagrad: so many exact steps first")
-    put("solver", m.solver, "newton, sgd or auto")
-    put("epochs", m.epochs, "sgd")
-    put("batch_size", m.batch_size or "all", "sgd")
-    put("learning_rate", m.learning_rate, "sgd")
-    put("tol", m.tol, "newton: stop at |gradient sum| <= tol x rows")
-    put("fit_intercept", m.fit_intercept, "")
-    put("random_state", 0 if m.random_state is None else m.random_state,
-        "fixes all randomness; leave out for fresh noise each time",
-        off=m.random_state is None)  # fmt: skip
-    table("preprocessing")
-    put("norm", config.preprocessing.norm,
-        "rows are divided by this bound: none, fitted (the longest row), or a number")  # fmt: skip
-    put("min_rows", config.preprocessing.min_rows,
-        "fewer rows make no category and no mean: they would be about single people")  # fmt: skip
-    p = config.policy
-    table("policy", "When an erasure is answered by retraining: any of the named.")
-    put("retrain_when", p.retrain_when, "disparity, accuracy, count, share, always, never")
-    put("disparity", p.disparity, "percent: the estimate c x AccErr_init, and an audit's AccDis")
-    put("accuracy", p.accuracy, "floor of the test accuracy")
-    put("count", p.count, "rows gone since training")
-    put("share", p.share, "share of the rows gone since training")
-    put("theta", p.theta, "share of rows deleted in the rehearsal that learns c")
-    table("retention")
-    put(
-        "audit_window",
-        _window(config.retention.audit_window),
-        "keep deleted rows so long for audits: none, 30d, 12h, 4w",
-    )
-    put("deletion_list", config.retention.deletion_list,
-        "ids of the forgotten, outside the workspace; \"\": beside it")  # fmt: skip
-    table("store")
-    put("url", config.store.url,
-        "sqlite (in the workspace), postgresql://..., or $NAME of a variable")  # fmt: skip
-    lines += [
-        "", "# Features. Constants that are not declared are fitted to the training rows: they are",
-        "# derived from the data, marked so in the model's card, and fitted anew at retraining.",
-        "# numeric:  scale = \"standard\" (mean, sd), \"range\" (declared min, max) or \"none\";",
-        "#           missing = \"mean\", \"error\" or a number",
-        "# boolean:  true/false, yes/no, t/f, 1/0",
-        "# category: one column each for the most frequent; a missing value is a category;",
-        "#           unseen = \"ignore\" (none of the known) or \"error\"",
-    ]  # fmt: skip
-    for name, made in config.columns.items():
-        seen = profiles.get(name)
-        lines += ["", f"[columns.{_toml(name)}]"]
-        if seen is not None:
-            distinct = "over 1,000" if seen.distinct is None else f"{seen.distinct:,}"
-            lines.append(f"# {distinct} different values, {seen.missing:,} missing")
-        lines += [f"{key} = {_toml(value)}" for key, value in made.items()]
-        if made["kind"] == "numeric":
-            lines += ["# mean = 0.0", "# sd = 1.0"]
-        elif made["kind"] == "category":
-            lines += ['# categories = ["a", "b"]']
-    return "\n".join(lines) + "\n"
-
-
-def _window(window: timedelta) -> str:
-    seconds = int(window.total_seconds())
-    unit = next((u for u in "wdhms" if seconds and seconds % _UNITS[u] == 0), "s")
-    return f"{seconds // _UNITS[unit]}{unit}" if seconds else "none"
 
 
 def retention(audit_window: str, deletion_list: str) -> RetentionTable:

@@ -11,6 +11,7 @@ from unfit.data.profile import Profile, looks_like_an_id, profile
 from unfit.data.sources import Location, open_source
 from unfit.errors import BadInput
 from unfit.workspace import config as configuration
+from unfit.workspace import toml
 from unfit.workspace.config import (
     ModelTable,
     PolicyTable,
@@ -88,7 +89,7 @@ def init(
     chosen, ignored = _choose([found[name] for name in features], rows.name)
     model = ModelTable(method=method, sigma=sigma, random_state=random_state)  # type: ignore[arg-type]  # checked when the text is read back
     policy = PolicyTable(disparity=threshold)
-    config = configuration.new_config(
+    config = toml.new_config(
         asked, roles, chosen, model=model, policy=policy, store=StoreTable(store),
         test_share=test_share, max_categories=max_categories,
         norm=norm or ("fitted" if method == "deltagrad" else "none"),
@@ -97,7 +98,7 @@ def init(
     fresh = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        disk.write(folder / configuration.FILE, configuration.render(config, chosen).encode())
+        disk.write(folder / configuration.FILE, toml.render(config, chosen).encode())
     except BaseException:
         if fresh:
             folder.rmdir()

@@ -12,8 +12,9 @@ from typing import Literal
 import numpy as np
 
 from unfit import disk
-from unfit.data.dataset import Dataset, Raw, write_dataset
+from unfit.data.dataset import Dataset, Raw
 from unfit.data.encoding import Encoding
+from unfit.data.generation import write_dataset
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import CannotTrain
 from unfit.lifecycle.pipeline import Opened, open_pipeline

@@ -1,0 +1,87 @@
+"""Rows from a database: a table or a query, streamed. And what a URL means here."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from unfit.data.sources import BLOCK_ROWS, check_names, reading
+from unfit.errors import BadInput, Unavailable
+
+
+class SqlSource:
+    """A table or a query of a database that SQLAlchemy can reach."""
+
+    def __init__(self, url: str, table: str | None, query: str | None) -> None:
+        import sqlalchemy as sa
+
+        if (table is None) == (query is None):
+            raise BadInput("a database needs either a table or a query")
+        self.name = f"table {table}" if table else "the query"
+        file = re.fullmatch(r"sqlite:///(.+?)(\?.*)?", url)
+        if file and file[1] != ":memory:" and not Path(file[1]).is_file():
+            raise BadInput(f"there is no database {file[1]}")
+        try:
+            self._engine = sa.create_engine(psycopg_url(url))
+            if table is not None:
+                schema, _, bare = table.rpartition(".")
+                self._statement: sa.Executable = sa.select(
+                    sa.Table(bare, sa.MetaData(), schema=schema or None, autoload_with=self._engine)
+                )
+            else:
+                self._statement = sa.text(query or "")
+            with self._engine.connect() as connection:
+                result = connection.execution_options(stream_results=True).execute(self._statement)
+                self._columns = [str(name) for name in list(result.keys())]
+                result.close()
+        except sa.exc.NoSuchTableError:
+            raise BadInput(f"the database has no table {table}") from None
+        except (sa.exc.SQLAlchemyError, ImportError) as error:
+            raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
+        check_names(self._columns, self.name)
+
+    def columns(self) -> list[str]:
+        return list(self._columns)
+
+    def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        import sqlalchemy as sa
+
+        wanted = self._columns if columns is None else list(columns)
+        at = [self._columns.index(name) for name in wanted]
+        types: list[pa.DataType | None] = [None] * len(at)
+        try:
+            with reading(self.name), self._engine.connect() as connection:
+                streaming = connection.execution_options(stream_results=True, yield_per=BLOCK_ROWS)
+                for rows in streaming.execute(self._statement).partitions():
+                    values = list(zip(*rows, strict=True))
+                    arrays = []
+                    for j, i in enumerate(at):
+                        array = pa.array(values[i], from_pandas=True)
+                        known = types[j]
+                        if known is None and not pa.types.is_null(array.type):
+                            types[j] = array.type
+                        elif known is not None and array.type != known:
+                            array = array.cast(known)
+                        arrays.append(array)
+                    yield pa.RecordBatch.from_arrays(arrays, names=wanted)
+        except sa.exc.SQLAlchemyError as error:
+            raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
+
+
+def psycopg_url(url: str) -> str:
+    """postgresql:// and postgres:// mean psycopg 3 here."""
+    if re.match(r"postgres(ql)?://", url):
+        try:
+            import psycopg  # noqa: F401
+        except ImportError:
+            raise Unavailable(
+                "PostgreSQL needs its driver: pip install 'unfit[postgres]'"
+            ) from None
+        return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
+    return url
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return (str(cause).strip() or type(cause).__name__).splitlines()[0][:200]
