@@ -2,6 +2,7 @@
 
 import json
 
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
@@ -102,7 +103,8 @@ def test_exit_codes(ready, tmp_path):
     assert ask(ready, "train").exit_code == 2
     assert ask(ready, "forget", "--file", tmp_path / "none").exit_code == 2
     assert run(app, ["status", "-w", str(tmp_path)]).exit_code == 2
-    audit = ask(ready, "audit", "--deleted", ready / "people.csv", "--threshold", "100")
+    assert ask(ready, "audit", "--deleted", ready / "people.csv").exit_code == 2  # not deleted
+    audit = ask(ready, "audit", "--threshold", "100")
     assert audit.exit_code == 0
     assert "page:" in audit.output
 
@@ -111,8 +113,12 @@ def test_an_audit_that_fails_says_so_with_its_exit_code(tmp_path):
     from workspaces import make
 
     kept = make(tmp_path / "w", None, sigma=20.0)
-    source = tmp_path / "w" / "people.parquet"
-    run(app, ["forget", "--subject", "p0003", "-w", str(kept.folder)])
+    table = people.people()
+    gone = [f"p{i:04d}" for i in range(3, 30)]
+    chosen = [who in gone for who in table["person"].to_pylist()]
+    source = people.write(table.filter(pa.array(chosen)), tmp_path / "gone.parquet")
+    (tmp_path / "ids").write_text("\n".join(gone))
+    run(app, ["forget", "--file", str(tmp_path / "ids"), "-w", str(kept.folder)])
     result = run(
         app,
         ["audit", "--deleted", str(source), "--threshold", "0", "--draws", "3", "--random-state",

@@ -60,7 +60,9 @@ def test_a_new_file_is_encoded_alike_and_unseen_categories_are_none() -> None:
     assert not again.encode(values, codes, again.own_slots())[:, 3:6].any()
     strict = [*COLUMNS[:3], Column("plan", "category", unseen="error"), COLUMNS[4]]
     _, encoding, _ = encoded(table, strict)
-    with pytest.raises(BadInput, match="row 0, column 'plan': 'new' was not seen"):
+    with pytest.raises(
+        BadInput, match="row 0, column 'plan': 'new' is not among the model's categories"
+    ):
         Reader.of(encoding).read(strange.combine_chunks().to_batches()[0], 0, "new")
 
 

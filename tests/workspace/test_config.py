@@ -46,6 +46,8 @@ def test_every_choice_is_visible_and_commented(text: str) -> None:
         ("test_share = 0.2", "test_share = nan", r"split\.test_share"),
         ('retrain_when = ["disparity"]', 'retrain_when = ["sometimes"]', r"policy\.retrain_when"),
         ('retrain_when = ["disparity"]', "retrain_when = []", r"policy\.retrain_when"),
+        ('["disparity"]', '["never", "count"]', r"policy\.retrain_when names"),
+        ('["disparity"]', '"disparity"', r"policy\.retrain_when: input should be a valid list"),
         ('audit_window = "none"', 'audit_window = "a while"', r"retention\.audit_window must be"),
         ('norm = "none"', 'norm = "huge"', r"preprocessing\.norm"),
         ('label = "label"', "", r"roles\.label is missing"),

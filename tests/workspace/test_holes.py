@@ -295,6 +295,9 @@ def test_an_auditors_file_is_read_as_the_source_was(tmp_path: Path) -> None:
     marked = people.write(table.set_column(2, "age", ages), tmp_path / "gone.csv")
     nobody = people.write(table.slice(0, 0), tmp_path / "none.csv")
     with kept.open() as ws:
+        with pytest.raises(BadInput, match="still remembered"):
+            ws.audit(deleted=marked)
+        ws.forget(rows=[f"r{i:05d}" for i in range(6)])
         assert ws.audit(deleted=marked).n_available == 6
         with pytest.raises(BadInput, match="no rows"):
             ws.audit(deleted=nobody)
@@ -311,6 +314,64 @@ def test_two_workspaces_may_share_a_deletion_list(tmp_path: Path) -> None:
         b.forget(subjects=["p0004"])  # and catches up with the first
         assert b.forget(subjects=["p0003"]).repeated == ("p0003",)
     assert (tmp_path / "all.forgotten").read_text().count("p0003") >= 1
+
+
+def test_a_list_of_another_workspace_is_refused(tmp_path: Path) -> None:
+    one, two = make(tmp_path / "one", None), make(tmp_path / "two", None, row_id=None,
+                                                  ignore=["record"])  # fmt: skip
+    with one.open() as ws:
+        ws.forget(subjects=["p0003"])
+    shutil.copy(tmp_path / "one" / "ws.forgotten", tmp_path / "two" / "ws.forgotten")
+    with two.open() as ws:
+        before = (tmp_path / "two" / "ws.forgotten").read_text()
+        for verb in (ws.scorer, lambda: ws.forget(subjects=["p0001"])):
+            with pytest.raises(Unavailable, match="another workspace"):
+                verb()
+        assert ws.status().list_differs
+    assert (tmp_path / "two" / "ws.forgotten").read_text() == before
+
+
+def test_row_numbers_of_another_source_mean_nothing(tmp_path: Path) -> None:
+    kept = make(tmp_path / "w", None, row_id=None, ignore=["record"])
+    with kept.open() as ws:
+        ws.forget(rows=[5, 6])
+    shutil.rmtree(kept.folder)
+    source = tmp_path / "w" / "people.parquet"
+    init(source, kept.folder, label="label", subject="person", ignore=["record"])
+    with Workspace(kept.folder) as ws, pytest.raises(BadInput, match="names rows by their numbers"):
+        ws.train()
+
+
+def test_a_window_that_is_closed_drops_what_it_kept(tmp_path: Path) -> None:
+    kept = make(tmp_path / "w", None, audit_window="30d")
+    with kept.open() as ws:
+        ws.forget(subjects=["p0003"])
+    toml = kept.folder / "unfit.toml"
+    toml.write_text(toml.read_text().replace('audit_window = "30d"', 'audit_window = "none"'))
+    with kept.open() as ws:
+        ws.scorer()
+    assert list((kept.folder / "retained").iterdir()) == []
+
+
+def test_predictions_do_not_replace_what_they_were_made_from(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    asked = people.write(people.people(n=9), tmp_path / "new.csv")
+    before = asked.read_bytes()
+    with pytest.raises(BadInput, match="is the input"):
+        workspace.predict(asked, asked)
+    assert asked.read_bytes() == before
+
+
+def test_categories_that_are_declared_and_strict(tmp_path: Path) -> None:
+    def edit(text: str) -> str:
+        at = text.index('[columns."plan"]')
+        declared = 'categories = ["basic", "plus"]'
+        plan = text[at:].replace('# categories = ["a", "b"]', declared, 1)
+        return text[:at] + plan.replace('unseen = "ignore"', 'unseen = "error"', 1)
+
+    with pytest.raises(BadInput, match="'pro' is not among the declared categories"):
+        make(tmp_path / "w", None, edit=edit)
 
 
 def test_rows_of_a_database_need_names(tmp_path: Path) -> None:

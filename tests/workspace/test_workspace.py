@@ -157,6 +157,7 @@ def test_a_key_is_one_request(trained: Kept, tmp_path: Path) -> None:
         first = ws.forget(subjects=["p0001", "nobody"], key="k")
         second = ws.forget(subjects=["nobody", "p0001"], key="k")
         assert (first.rows, first.version) == (second.rows, second.version)
+        assert (first.replayed, second.replayed) == (False, True)
         with pytest.raises(BadInput, match="another request"):
             ws.forget(subjects=["p0002"], key="k")
 
@@ -183,7 +184,7 @@ def test_a_dry_run_changes_nothing_and_foresees_what_happens(workspace: Workspac
         (with_policy("share", share=0.0001), "retrain"),
         (with_policy("accuracy", accuracy=1.0), "retrain"),
         (with_policy("accuracy", accuracy=0.0), "employ"),
-        (with_policy("never", "count", count=1), "retrain"),
+        (with_policy("accuracy", "count", accuracy=0.0, count=1), "retrain"),
     ],
 )
 def test_the_policy_decides_and_says_why(

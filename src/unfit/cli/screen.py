@@ -37,6 +37,10 @@ def status_screen(found: Status, console: Console) -> None:
             "last audit",
             f"version {found.last_audit.version}: {found.last_audit.report.get('verdict')}",
         )
+    if found.list_differs:
+        facts.add_row(
+            "deletion list", "has changed since, or is gone; the next command looks into it"
+        )
     if found.purge_due:
         facts.add_row("purge", "not finished; the next `unfit forget` or `unfit audit` goes on")
     console.print(facts, highlight=False)
@@ -85,14 +89,16 @@ def _versions(found: Status, console: Console) -> None:
 
 def audit_screen(made: Report, console: Console) -> None:
     a = made.audit
-    origin = f", {made.n_available:,} at hand from {made.deleted_from}" if made.deleted_from else ""
+    origin = (
+        f"; looked at {made.n_available:,} from {made.deleted_from}" if made.deleted_from else ""
+    )
 
     def share(value: float | None) -> str:
         return "-" if value is None else f"{value:.4f}"
 
     rows = [
         ("version", f"{made.version} ({made.method}, sigma {made.sigma:g})"),
-        ("rows", f"{a.n_remaining:,} remain, {a.n_deleted:,} were deleted{origin}"),
+        ("rows", f"{a.n_remaining:,} remain, {a.n_deleted:,} deleted{origin}"),
         ("test accuracy", f"{share(a.accuracy_updated)} (retrained {share(a.accuracy_retrained)})"),
         ("on deleted rows", f"{share(a.deleted_accuracy_updated)} "
                             f"(retrained {share(a.deleted_accuracy_retrained)})"),

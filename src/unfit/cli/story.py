@@ -1,5 +1,8 @@
 """What `unfit demo` tells: the whole story on made-up customers, in one folder to look at."""
 
+import os
+import shutil
+import sys
 import threading
 import time
 from collections import Counter
@@ -98,7 +101,8 @@ def show(story: Story, output: Path) -> None:
             typer.echo(f"version {answer.version} was retrained: {answer.reason}")
     typer.echo(f"audit: {story.report.verdict}")
     typer.echo(f"\nthe story with pictures: {output / 'report.html'}")
-    typer.echo(f"look around: unfit status -w {output / 'workspace'}")
+    command = "unfit" if shutil.which("unfit") else os.path.relpath(sys.argv[0])
+    typer.echo(f"look around: {command} status -w {output / 'workspace'}")
 
 
 def customers(seed: int = 0) -> pa.Table:

@@ -127,14 +127,14 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
         typer.echo(
             f"version {made.version} ({made.kind}, {made.method}) is employed after "
             f"{took(made.seconds)}\n"
-            f"{made.rows:,} training rows, {made.subjects:,} subjects, {made.columns} encoded "
-            f"columns\ntest accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
-            + (
-                ""
-                if again
-                else f"\nids of the forgotten will be listed in {os.path.relpath(ws.list_path)}"
-            )
+            f"{made.rows:,} training rows, {made.columns} encoded columns; {made.subjects:,} "
+            f"subjects in training and test\n"
+            f"test accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
         )
+        if made.left_out:
+            typer.echo(f"rows left out because the deletion list names them: {made.left_out:,}")
+        if not again:
+            typer.echo(f"ids of the forgotten will be listed in {os.path.relpath(ws.list_path)}")
 
 
 def predict(
@@ -216,6 +216,8 @@ def forget(
     if as_json:
         say(made.as_dict())
         return
+    if made.replayed:
+        typer.echo("this request was answered before; nothing was done now")
     what = "would forget" if dry_run else "forgot"
     typer.echo(
         f"{what} {made.rows:,} row{'' if made.rows == 1 else 's'} of {made.subjects:,} "

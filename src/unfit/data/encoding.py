@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from unfit.data.columns import UNSEEN, Column, Vocabulary, categories_of, numbers
 from unfit.errors import BadInput, Damaged
@@ -162,12 +163,15 @@ class Reader:
         )  # fmt: skip
 
     @classmethod
-    def of(cls, encoding: Encoding) -> "Reader":
-        """Codes are places among the categories of the encoding."""
+    def of(cls, encoding: Encoding, strict: bool = True) -> "Reader":
+        """Codes are places among the categories of the encoding; strict: unseen = "error" holds."""
         vocabularies = [
             Vocabulary(c.column.name, c.categories, fixed=True) for c in encoding.categorical
         ]
-        return cls([c.column for c in encoding.columns], vocabularies)
+        columns = [
+            c.column if strict else replace(c.column, unseen="ignore") for c in encoding.columns
+        ]
+        return cls(columns, vocabularies)
 
     def require(self, available: Sequence[str], where: str) -> None:
         lacking = [c.name for c in self.columns if c.name not in available]
@@ -193,8 +197,16 @@ class Reader:
                 at = int(np.argmax(codes[:, j] == UNSEEN))
                 raise BadInput(
                     f"{where}: row {first_row + at}, column {column.name!r}: "
-                    f"{texts[at].as_py()!r} was not seen in training"
+                    f"{texts[at].as_py()!r} is not among the model's categories"
                 )
+            if not vocabulary.fixed and column.unseen == "error" and column.categories is not None:
+                known = pc.is_in(texts, value_set=pa.array(column.categories, pa.string()))
+                at = pc.index(known, False).as_py()
+                if at >= 0:
+                    raise BadInput(
+                        f"{where}: row {first_row + at}, column {column.name!r}: "
+                        f"{texts[at].as_py()!r} is not among the declared categories"
+                    )
         return values, codes
 
 

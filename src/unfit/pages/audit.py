@@ -38,8 +38,8 @@ def _facts(report: Report) -> list[tuple[str, str, str]]:
     spread = "" if a.acc_dis_spread is None else f" ± {a.acc_dis_spread:.4f} over {a.draws} draws"
     return [
         ("Method", f"{report.method}, sigma {report.sigma:g}", "how the model unlearns"),
-        ("Rows", f"{a.n_remaining:,} remain, {a.n_deleted:,} deleted, {report.n_available:,} of "
-                 "these at hand", report.deleted_from and f"from {report.deleted_from}"),
+        ("Rows", f"{a.n_remaining:,} remain, {a.n_deleted:,} deleted, {report.n_available:,} "
+                 "deleted rows looked at", report.deleted_from and f"from {report.deleted_from}"),
         ("AccErr", percent(a.acc_err), "accuracy lost on test rows, against retraining"),
         ("AccDis", percent(a.acc_dis) + spread, "the same on deleted rows"),
         ("Weight distance", f"{a.weight_distance:.3e}", "relative to the retrained weights"),

@@ -18,7 +18,8 @@ from unfit.audit import Audit, compare
 from unfit.core.objective import Rows
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Reader
-from unfit.data.sources import Location, open_source
+from unfit.data.ingest import Roles
+from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
 from unfit.errors import BadInput
 from unfit.store.repository import Store
@@ -94,11 +95,33 @@ def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:
     source = open_source(Location(path=path, missing=config.source.missing))
     if roles.label not in source.columns():
         raise BadInput(f"{path.name} has no column {roles.label!r}: an audit needs the labels")
+    _check_gone(source, loaded, roles)
     X, texts = _encoded(source.blocks(), loaded, roles.label, path.name, source.columns())
     if not texts:
         raise BadInput(f"{path.name} has no rows")
     texts = [roles.class_of(text) for text in texts]
     return _rows(X, texts, loaded)
+
+
+def _check_gone(source: Source, loaded: Loaded, roles: Roles) -> None:
+    """Rows that are still remembered say nothing of what was forgotten."""
+    dataset, columns = loaded.dataset, source.columns()
+    by_row = roles.row_id is not None and roles.row_id in columns
+    name = roles.row_id if by_row else roles.subject
+    if name is None or name not in columns:
+        return
+    there = 0
+    for batch in source.blocks([name]):
+        for text in as_text(batch.column(name)).to_pylist():
+            if text is None:
+                continue
+            rows = dataset.subject_rows(text) if not by_row else dataset.row(text)
+            there += rows is not None and (by_row or bool(loaded.live[rows].any()))
+    if there:
+        raise BadInput(
+            f"{source.name} holds {there:,} rows of people who are still remembered; give the "
+            "deleted rows only"
+        )
 
 
 def _from_window(folder: Path, loaded: Loaded) -> Rows:
@@ -118,7 +141,7 @@ def _encoded(
     batches: Iterator[pa.RecordBatch], loaded: Loaded, label: str, name: str, columns: list[str]
 ) -> tuple[np.ndarray, list[str]]:
     encoding = loaded.card.encoding
-    reader = Reader.of(encoding)
+    reader = Reader.of(encoding, strict=False)
     reader.require(columns, name)
     parts, texts, n = [], [], 0
     for batch in batches:

@@ -245,6 +245,9 @@ def check(content: Mapping[str, Any]) -> Config:
     for name in config.the_roles().names():
         if name in config.columns:
             raise BadInput(f"{FILE}: columns.{name} is the label, subject or row id")
+    when = config.policy.retrain_when
+    if len(when) > 1 and {"always", "never"} & set(when):
+        raise BadInput(f"{FILE}: policy.retrain_when names 'always' or 'never' beside others")
     if "__label__" in config.columns:
         raise BadInput(f"{FILE}: columns.__label__ is a name that unfit needs itself")
     METHODS[config.model.method](config.model.settings())  # says if the solver does not fit
@@ -271,7 +274,7 @@ def _said(error: ValidationError, prefix: str = "") -> BadInput:
         return BadInput(f"{FILE}: {key} is not a known key")
     if wrong in ("missing", "missing_argument"):
         return BadInput(f"{FILE}: {key} is missing")
-    message = first["msg"][0].lower() + first["msg"][1:]
+    message = (first["msg"][0].lower() + first["msg"][1:]).replace("tuple", "list")
     shown = repr(first["input"])[:60]
     return BadInput(f"{FILE}: {key}: {message}, got {shown}")
 

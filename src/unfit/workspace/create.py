@@ -114,6 +114,8 @@ def _source(
     missing: tuple[str, ...],
 ) -> SourceTable:  # fmt: skip
     text = str(source)
+    if text.startswith("sqlite:///") and not text.startswith("sqlite:////"):
+        text = f"sqlite:///{Path(text[len('sqlite:///') :]).resolve()}"
     if "://" in text or text.startswith("$"):
         return SourceTable(url=text, table=table, query=query, missing=missing)
     if table or query:

@@ -19,7 +19,7 @@ from unfit.store.records import IdKind
 
 
 class DeletionList:
-    """A file of lines like {"subject": "1042"}."""
+    """A file of lines like {"subject": "1042"}, and one {"workspace": id} for each that uses it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,11 +69,15 @@ class DeletionList:
             return 0
 
     def append(self, ids: Iterable[tuple[IdKind, str]]) -> int:
-        """Add ids and bring them to the disk; the new length. A torn last line is cut first."""
+        """Add ids and bring them to the disk; the new length."""
+        return self._add({kind: value} for kind, value in ids)
+
+    def _add(self, entries: Iterable[dict[str, str]]) -> int:
+        """Add lines at the end; a torn last line is cut first."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         new = not self.path.exists()
         lines = b"".join(
-            json.dumps({kind: value}, ensure_ascii=False).encode() + b"\n" for kind, value in ids
+            json.dumps(entry, ensure_ascii=False).encode() + b"\n" for entry in entries
         )
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -95,19 +99,31 @@ class DeletionList:
             disk.sync_folder(self.path.parent)
         return whole + len(lines)
 
-    def create(self) -> None:
-        """An empty list, unless there is one."""
-        self.append(())
+    def join(self, workspace: str) -> int:
+        """Enter a workspace among those that use this list; the list's length."""
+        if workspace in self.workspaces():
+            return self.size()
+        return self._add([{"workspace": workspace}])
+
+    def workspaces(self) -> set[str]:
+        return {value for kind, value in self._lines() if kind == "workspace"}
 
     def ids(self) -> list[tuple[IdKind, str]]:
         """All ids in whole lines."""
-        found: list[tuple[IdKind, str]] = []
+        return [
+            ("subject" if kind == "subject" else "row", value)
+            for kind, value in self._lines()
+            if kind != "workspace"
+        ]
+
+    def _lines(self) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
         for line in self._whole().split(b"\n")[:-1]:
             try:
                 ((kind, value),) = json.loads(line).items()
             except (ValueError, AttributeError):
                 raise Damaged(f"{self.path.name} holds a line that is not an id") from None
-            if kind not in ("subject", "row") or not isinstance(value, str):
+            if kind not in ("subject", "row", "workspace") or not isinstance(value, str):
                 raise Damaged(f"{self.path.name} holds a line that is not an id")
             found.append((kind, value))
         return found

@@ -255,6 +255,13 @@ def catch_up(keeper: Keeper) -> None:
         )
     if keeper.deletions.length() == known:
         return
+    owners = keeper.deletions.workspaces()
+    if owners and keeper.config.id not in owners:
+        raise Unavailable(
+            f"the deletion list {keeper.deletions.path.name} belongs to another workspace; put "
+            "this one's beside it, or name it in retention.deletion_list"
+        )
+    keeper.deletions.join(keeper.config.id)
     pending = keeper.store.requests(state="pending")
     waiting = {(item.kind, item.value) for request in pending for item in request.items}
     listed = [pair for pair in keeper.deletions.ids() if pair not in waiting]

@@ -137,7 +137,7 @@ class Keeper:
                 purging.erase_again(self)
             if self.model.purge_due or (not self._swept and purging.litter(self)):
                 self.purge()
-            purging.expire(self.retained, self.store, self.clock())
+            self.expire()
         self._swept = True
 
     def employ(self, version: Version, loaded: Loaded | None) -> None:
@@ -151,7 +151,7 @@ class Keeper:
     def purge(self) -> None:
         """What cannot be removed now is removed by the next one to settle."""
         assert self.current is not None
-        purging.expire(self.retained, self.store, self.clock())
+        self.expire()
         try:
             card_sha = purging.purge(self)
         except (Unavailable, OSError) as busy:
@@ -169,6 +169,10 @@ class Keeper:
         """The employed version, able to unlearn fast: with a guide, or prepared."""
         loaded = self.load()
         return loaded if loaded.state.near is not None else self.prepared()
+
+    def expire(self) -> None:
+        window = self.config.retention.audit_window
+        purging.expire(self.retained, self.store, self.clock(), window)
 
     def prepared(self) -> Loaded:
         """The employed version with what makes the next unlearning cheapest."""

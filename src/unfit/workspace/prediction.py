@@ -50,6 +50,9 @@ def predict_file(
     scorer: Scorer, source: Rows, output: Path | None, format: str | None, roles: Roles,
     missing: tuple[str, ...],
 ) -> Predictions:  # fmt: skip
+    given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
+    if output is not None and given is not None and given.resolve() == output.resolve():
+        raise BadInput(f"{output.name} is the input; name another file for the predictions")
     rows = _open(source, format, missing)
     reader = Reader.of(scorer.card.encoding)
     reader.require(rows.columns(), rows.name)

@@ -6,7 +6,7 @@ is finished by the next opening.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,11 @@ import numpy as np
 
 from unfit import disk
 from unfit.data.dataset import Dataset, Raw
+from unfit.errors import BadInput
 from unfit.points import reach
-from unfit.store.records import IdKind, Version
+from unfit.store.records import Version
 from unfit.store.repository import Store
+from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.loaded import load_card
 
 if TYPE_CHECKING:
@@ -127,30 +129,33 @@ def _windows(versions: Sequence[Version]) -> set[str]:
     return {f"{v.number}.parquet" for v in versions if v.retained_until is not None}
 
 
-def expire(folder: Path, store: Store, now: datetime) -> None:
+def expire(folder: Path, store: Store, now: datetime, window: timedelta) -> None:
     """Remove deleted rows whose audit window is over, or that no version stands behind."""
     if folder.is_dir() and any(folder.iterdir()):
         kept = [v for v in store.versions() if v.retained_until and v.retained_until > now]
-        disk.sweep(folder, _windows(kept))
+        disk.sweep(folder, _windows(kept) if window else set())
 
 
-def overdue(folder: Path, store: Store, now: datetime) -> bool:
+def overdue(folder: Path, store: Store, now: datetime, window: timedelta) -> bool:
     """Whether deleted rows are here whose window is over."""
     if not folder.is_dir() or not any(folder.iterdir()):
         return False
-    return any(v.retained_until and v.retained_until <= now for v in store.versions()
-               if (folder / f"{v.number}.parquet").exists())  # fmt: skip
+    kept = [v for v in store.versions() if (folder / f"{v.number}.parquet").exists()]
+    return not window or any(v.retained_until and v.retained_until <= now for v in kept)
 
 
-def listed_positions(raw: Raw, listed: Sequence[tuple[IdKind, str]]) -> list[int]:
+def listed_positions(raw: Raw, deletions: DeletionList, workspace: str) -> list[int]:
     """Rows of a source just read that the deletion list names: they never get in."""
-    subjects = {raw.subject_ids.find(value) for kind, value in listed if kind == "subject"}
+    listed = deletions.ids()
     rows = [value for kind, value in listed if kind == "row"]
-    mask = np.isin(raw.subjects, [place for place in subjects if place is not None])
+    people = raw.subject_ids.find_all(value for kind, value in listed if kind == "subject")
+    mask = np.isin(raw.subjects, [place for place in people if place is not None])
     if raw.row_ids is not None and raw.row_places is not None:
         places = [place for place in raw.row_ids.find_all(rows) if place is not None]
         mask |= np.isin(raw.row_places, places)
-    else:
-        numbers = [int(value) for value in rows if value.isascii() and value.isdigit()]
-        mask |= np.isin(raw.numbers, numbers)
+    elif rows and workspace not in deletions.workspaces():
+        raise BadInput(
+            f"the deletion list {deletions.path.name} names rows by their numbers in another "
+            "source; name a column with --row-id, or move the list away"
+        )
     return np.flatnonzero(mask).tolist()

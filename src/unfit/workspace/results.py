@@ -20,6 +20,7 @@ class Employed:
     accuracy: float
     slope: float
     seconds: float
+    left_out: int = 0  # rows of a source that the deletion list names
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -42,6 +43,7 @@ class Forgotten:
     seconds: float
     purged: bool
     dry_run: bool = False
+    replayed: bool = False  # the key was used before, and this is what was answered then
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -63,6 +65,7 @@ class Status:
     versions: Sequence[Version]
     decisions: Sequence[Decision]
     last_audit: AuditRecord | None
+    list_differs: bool  # the deletion list is not as this workspace knows it
 
     def as_dict(self) -> dict[str, Any]:
         v, audit = self.version, self.last_audit
@@ -79,6 +82,7 @@ class Status:
             "pending": self.pending,
             "applied": self.applied,
             "purge_due": self.purge_due,
+            "list_differs": self.list_differs,
             "policy": list(self.policy),
             "threshold": self.threshold,
             "versions": [

@@ -81,7 +81,7 @@ class Workspace:
             with training.building(keeper.data_folder, "rows-1") as folder:
                 raw = spool(source, roles, config.feature_columns(), folder, reading)
                 reach("train.rows-spooled")
-                left_out = purging.listed_positions(raw, keeper.deletions.ids())
+                left_out = purging.listed_positions(raw, keeper.deletions, config.id)
                 train, test = split(raw, config.split.test_share, config.split.seed, left_out)
                 classes = training.classes_of(raw, train)
                 training.require_trainable(classes, test, roles.label)
@@ -94,12 +94,11 @@ class Workspace:
             new = training.save(fresh, keeper.artifacts, "trained", 0, started)
             reach("train.artifacts-written")
             why = self._opening(1, "open", "the first model of this workspace", fresh)
-            keeper.deletions.create()
-            applied = Applied(list_position=keeper.deletions.size())
+            applied = Applied(list_position=keeper.deletions.join(config.id))
             version = keeper.store.commit(None, new, why, applied, keeper.clock())
             reach("train.committed")
             keeper.employ(version, fresh.employed(version))
-            return _employed(version, fresh)
+            return _employed(version, fresh, len(left_out))
 
     def retrain(self, told: Told | None = None, reason: str = "asked for") -> Employed:
         """Train again on the rows that remain: new constants, a new baseline."""
@@ -164,9 +163,10 @@ class Workspace:
                 if new:  # what failed has changed nothing
                     keeper.store.take_back(key)
                 raise
-            if key not in batch.outcomes:
+            replayed = key not in batch.outcomes
+            if replayed:
                 batch = _earlier(keeper, key)
-            return self._answer(keeper, key, ids, batch, time.perf_counter() - started)
+            return self._answer(keeper, key, ids, batch, time.perf_counter() - started, replayed)
 
     def predict(
         self, source: Rows, output: Path | None = None, *, format: str | None = None
@@ -183,7 +183,9 @@ class Workspace:
             model = keeper.store.model()
             listed = keeper.deletions
             missed = not listed.exists() or listed.length() != model.list_position
-            late = purging.overdue(keeper.retained, keeper.store, keeper.clock())
+            late = purging.overdue(
+                keeper.retained, keeper.store, keeper.clock(), self.config.retention.audit_window
+            )
             if missed or late or model.purge_due:
                 with self._writing():
                     pass
@@ -210,7 +212,6 @@ class Workspace:
     ) -> auditing.Report:  # fmt: skip
         """Retrain independently, compare, say what was found; the model in use stays as it is."""
         with self._writing() as keeper:
-            purging.expire(keeper.retained, keeper.store, keeper.clock())
             report = auditing.audit(
                 keeper.load(), self.config, keeper.retained, keeper.store,
                 None if deleted is None else Path(deleted),
@@ -231,6 +232,7 @@ class Workspace:
             len(store.forgotten_rows()), counts["pending"], counts["applied"],
             store.model().purge_due, policy.retrain_when, policy.disparity, store.versions(),
             store.decisions(), audits[-1] if audits else None,
+            version is not None and self._keeper.deletions.length() != store.model().list_position,
         )  # fmt: skip
 
     # --- answers -------------------------------------------------------------------------------
@@ -271,15 +273,16 @@ class Workspace:
         )  # fmt: skip
 
     def _answer(
-        self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, seconds: float
-    ) -> Forgotten:
+        self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, seconds: float,
+        replayed: bool,
+    ) -> Forgotten:  # fmt: skip
         outcomes, why = batch.outcomes[key], batch.why
         return Forgotten(
             key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
             _named(ids, outcomes, "repeated"), _named(ids, outcomes, "unknown"), batch.version,
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity, seconds,
-            purged=keeper.purged,
+            purged=keeper.purged, replayed=replayed,
         )  # fmt: skip
 
 
@@ -291,18 +294,18 @@ def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
     return erasing.Batch({key: outcomes}, request.version or 0, why)
 
 
-def _employed(version: Version, fresh: training.Fresh) -> Employed:
+def _employed(version: Version, fresh: training.Fresh, left_out: int = 0) -> Employed:
     return Employed(
         version.number, version.kind, version.method, version.rows, version.subjects,
         fresh.card.encoding.width, version.accuracy or 0.0, fresh.opened.baseline.slope,
-        version.seconds,
+        version.seconds, left_out,
     )  # fmt: skip
 
 
 def _ids(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdKind, str]]:
     for given, what in ((subjects, "subjects"), (rows, "rows")):
-        if isinstance(given, str | bytes):
-            raise BadInput(f"{what} must be a list of ids, not one text")
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise BadInput(f"{what} must be a list of ids, not {given!r}")
     ids: list[tuple[IdKind, str]] = [("subject", _id(value, "subject")) for value in subjects]
     ids += [("row", _id(value, "row")) for value in rows]
     if not ids:
