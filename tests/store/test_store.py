@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-import servers
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.store import schema
 from unfit.store.artifacts import Artifacts
@@ -17,14 +16,6 @@ from unfit.store.repository import Store
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {"a": 1})
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[servers.Server]:
-    if not servers.available():
-        pytest.skip("PostgreSQL's server is not installed")
-    with servers.postgresql() as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

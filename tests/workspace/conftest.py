@@ -10,14 +10,6 @@ import servers
 from unfit.workspace import Workspace
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[servers.Server]:
-    if not servers.available():
-        pytest.skip("PostgreSQL's server is not installed")
-    with servers.postgresql() as running:
-        yield running
-
-
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> servers.Server | None:
     return None if request.param == "sqlite" else request.getfixturevalue("server")
