@@ -342,6 +342,19 @@ def test_row_numbers_of_another_source_mean_nothing(tmp_path: Path) -> None:
         ws.train()
 
 
+def test_a_workspace_trained_again_from_its_source_leaves_its_rows_out(tmp_path: Path) -> None:
+    kept = make(tmp_path / "w", None, row_id=None, ignore=["record"])
+    with kept.open() as ws:
+        ws.forget(rows=[5, 6])
+    for path in kept.folder.iterdir():  # everything but the choices is lost
+        if path.name != "unfit.toml":
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with kept.open() as ws:
+        assert ws.train().left_out == 2
+        with ws._writing() as keeper:
+            assert not {5, 6} & set(keeper.dataset()["numbers"].tolist())
+
+
 def test_a_window_that_is_closed_drops_what_it_kept(tmp_path: Path) -> None:
     kept = make(tmp_path / "w", None, audit_window="30d")
     with kept.open() as ws:

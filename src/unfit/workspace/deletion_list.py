@@ -1,7 +1,7 @@
 """The deletion list: the ids of everybody forgotten, one a line, outside the workspace.
 
 It is written before a deletion is committed, so that whatever happens to the workspace (a restored
-backup, a rebuilt one) those people stay forgotten. It holds ids and nothing else.
+backup, a rebuilt one) those people stay forgotten. It holds ids, and which workspaces use it.
 """
 
 import contextlib

@@ -99,12 +99,14 @@ def _outcome(
         return Decision(number, keeper.clock(), action, reason, step.facts.as_dict(),
                         step.facts.estimate, keeper.config.policy.disparity)  # fmt: skip
 
-    if not verdict.retrain:
+    def updated(reason: str) -> Outcome:
         new = _updated(keeper, loaded, positions, step, until, started)
         return Outcome(
-            new, why("employ", verdict.reason),
-            lambda v: _moved(loaded, positions, v, step.state),
-        )  # fmt: skip
+            new, why("employ", reason), lambda v: _moved(loaded, positions, v, step.state)
+        )
+
+    if not verdict.retrain:
+        return updated(verdict.reason)
     live = loaded.live.copy()
     live[positions] = False
     reach("retrain.start")
@@ -113,10 +115,7 @@ def _outcome(
     except CannotTrain as failure:  # an erasure cannot be refused for it
         said = f"{verdict.reason}; but no model can be trained: {failure}"
         if step.unlearned:
-            new = _updated(keeper, loaded, positions, step, until, started)
-            return Outcome(
-                new, why("employ", said), lambda v: _moved(loaded, positions, v, step.state)
-            )
+            return updated(said)
         withdrawn = _withdrawn(loaded, live, len(leaving), until, started)
         return Outcome(withdrawn, why("withdraw", said), lambda _: None)
     new = replace(new, retained_until=until)

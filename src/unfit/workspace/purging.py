@@ -32,14 +32,7 @@ def purge(keeper: "Keeper") -> str | None:
     dataset = keeper.dataset()
     gone = np.array([row for row, _ in store.forgotten_rows(erased=False)], np.int64)
     positions = dataset.positions_of(gone)
-    dataset.erase_rows(positions)
-    reach("purge.rows-erased")
-    dataset.erase_ids(positions)
-    reach("purge.ids-erased")
-    unused = dataset.unused() if len(positions) else {}
-    if unused:
-        dataset.drop_texts(unused)
-    reach("purge.vocabulary-rewritten")
+    _erase(dataset, positions)
     card_sha = _without_names(keeper, version, dataset)
     reach("purge.card-rewritten")
     store.record_purge(version, card_sha)
@@ -51,6 +44,18 @@ def purge(keeper: "Keeper") -> str | None:
     store.purge_done()
     reach("purge.done")
     return card_sha
+
+
+def _erase(dataset: Dataset, positions: np.ndarray) -> None:
+    """Rows, their ids, and the names that nobody holds any more."""
+    dataset.erase_rows(positions)
+    reach("purge.rows-erased")
+    dataset.erase_ids(positions)
+    reach("purge.ids-erased")
+    unused = dataset.unused() if len(positions) else {}
+    if unused:
+        dataset.drop_texts(unused)
+    reach("purge.vocabulary-rewritten")
 
 
 def _without_names(keeper: "Keeper", version: Version, dataset: Dataset) -> str | None:
@@ -75,11 +80,7 @@ def erase_again(keeper: "Keeper") -> None:
     back = dataset.positions_of(rows)
     back = back[dataset["live"][back] != 0]
     if len(back):
-        dataset.erase_rows(back)
-        dataset.erase_ids(back)
-        unused = dataset.unused()
-        if unused:
-            dataset.drop_texts(unused)
+        _erase(dataset, back)
 
 
 def kept_files(version: Version) -> set[str]:
@@ -158,4 +159,7 @@ def listed_positions(raw: Raw, deletions: DeletionList, workspace: str) -> list[
             f"the deletion list {deletions.path.name} names rows by their numbers in another "
             "source; name a column with --row-id, or move the list away"
         )
+    else:
+        numbers = [int(value) for value in rows if value.isascii() and value.isdigit()]
+        mask |= np.isin(raw.numbers, numbers)
     return np.flatnonzero(mask).tolist()
