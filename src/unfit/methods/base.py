@@ -7,7 +7,7 @@ noise, mini-batches of deleted rows) is here. May know core and engines.base.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -113,6 +113,9 @@ class Method(ABC):
 
     name: ClassVar[str]
     solvers: ClassVar[tuple[str, ...]] = ("newton", "sgd")  # the first one is "auto"
+    # Where sigma acts when it unlearns: in every step, in the objective it was trained on, or on
+    # the weights at the very end.
+    noise: ClassVar[Literal["steps", "objective", "end"]] = "steps"
 
     def __init__(self, settings: Settings, *, refine: bool = False) -> None:
         """refine: solve to float64's precision whatever that of the rows, at a pass over them."""
@@ -124,11 +127,12 @@ class Method(ABC):
         self.settings, self.refine = settings, refine
         self.solver = self.solvers[0] if settings.solver == "auto" else settings.solver
 
-    @abstractmethod
     def train(
         self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
     ) -> State:
-        """A model of the remaining rows."""
+        """A model of the remaining rows: the optimum, released with noise."""
+        weights = self.optimum(data, rng, progress=progress)
+        return State(self.name, self.released(weights, data, rng), data.n_remaining)
 
     @abstractmethod
     def unlearn(
@@ -206,6 +210,12 @@ class Method(ABC):
             weights, data.gradient_sum(weights, mask), data.hessian_sum(weights, mask),
             n, self.settings.l2,
         )  # fmt: skip
+
+    def released(
+        self, weights: np.ndarray, data: Engine, rng: np.random.Generator
+    ) -> np.ndarray:
+        """What is published of the optimum of the remaining rows: weights with fresh noise."""
+        return self.perturbed(weights, rng)
 
     def perturbed(self, weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """weights + sigma b, b fresh."""

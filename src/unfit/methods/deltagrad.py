@@ -22,6 +22,7 @@ log = logging.getLogger("unfit")
 class DeltaGrad(Method):
     name = "deltagrad"
     solvers = ("sgd",)
+    noise = "end"
 
     def train(
         self, data: Engine, rng: np.random.Generator, progress: Progress | None = None

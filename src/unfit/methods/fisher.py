@@ -9,9 +9,7 @@ import numpy as np
 
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.noise import standard_normal
-from unfit.core.sgd import Progress
 from unfit.engines.base import Engine
-from unfit.methods.base import State
 from unfit.methods.onestep import OneStep
 
 
@@ -19,16 +17,17 @@ class Fisher(OneStep):
     name = "fisher"
     roots = True
 
-    def train(
-        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
-    ) -> State:
-        weights = self.optimum(data, rng, progress=progress)
-        if self.settings.sigma > 0:
-            hessians = self.statistics(data, weights).hessian_sum
-            b = self.settings.sigma * standard_normal(rng, weights.shape)
-            pairs = zip(hessians, b, strict=True)
-            weights = weights + [Cholesky.of(h).inverse_fourth_root(noise) for h, noise in pairs]
-        return State(self.name, weights, data.n_remaining)
+    def released(
+        self, weights: np.ndarray, data: Engine, rng: np.random.Generator
+    ) -> np.ndarray:
+        if self.settings.sigma == 0:
+            return weights
+        hessians = self.statistics(data, weights).hessian_sum
+        b = self.settings.sigma * standard_normal(rng, weights.shape)
+        pairs = zip(hessians, b, strict=True)
+        return np.asarray(
+            weights + [Cholesky.of(h).inverse_fourth_root(noise) for h, noise in pairs]
+        )
 
     def step(
         self,

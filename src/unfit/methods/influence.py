@@ -19,6 +19,7 @@ from unfit.methods.onestep import OneStep
 
 class Influence(OneStep):
     name = "influence"
+    noise = "objective"
 
     def train(
         self, data: Engine, rng: np.random.Generator, progress: Progress | None = None

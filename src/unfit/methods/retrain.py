@@ -6,19 +6,13 @@ right. Publishes w + sigma b, b fresh each time.
 
 import numpy as np
 
-from unfit.core.sgd import Progress
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved
 
 
 class Retrain(Method):
     name = "retrain"
-
-    def train(
-        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
-    ) -> State:
-        weights = self.optimum(data, rng, progress=progress)
-        return State(self.name, self.perturbed(weights, rng), data.n_remaining)
+    noise = "end"
 
     def unlearn(
         self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
