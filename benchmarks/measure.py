@@ -1,19 +1,17 @@
 """Timing, the machine, and its limits. Compare in one run, as ratios, best of several."""
 
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 from numba import njit
 
 import unfit
 from unfit.core.parallel import available_threads, run_threads
+from unfit.experiments.machine import machine
+
+__all__ = ["best_of", "machine", "read_bandwidth", "rewound", "syrk_rate"]
 
 
 def best_of(
@@ -43,30 +41,6 @@ def rewound(clf: unfit.LogisticRegression, rows: np.ndarray) -> Iterator[Callabl
 
     yield rewind
     rewind()
-
-
-def machine() -> dict[str, object]:
-    """What the figures depend on."""
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-        model = names[0].split(":", 1)[1].strip() if names else model
-    versions = {}
-    for package in ("unfit", "numpy", "scipy", "numba", "scikit-learn", "torch"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
-    return {
-        "processor": model,
-        "cores": available_threads(),
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "load": os.getloadavg()[0],
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions,
-    }
 
 
 @njit(nogil=True, fastmath=True, cache=True)

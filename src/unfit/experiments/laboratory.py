@@ -1,0 +1,145 @@
+"""Where runs of one data set are done: rows, deletions, and models that are shared between runs.
+
+Models trained once are kept on disk by name, so that another run, process or day finds them.
+Initial and retrained models of one seed have their own order of rows and their own noise.
+"""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from unfit import disk
+from unfit.audit import predicted
+from unfit.core.metrics import accuracy
+from unfit.data.catalog import Prepared
+from unfit.engines.cpu import CpuEngine
+from unfit.experiments.contenders import Contender
+from unfit.experiments.deletions import count_of, first, order_of
+from unfit.experiments.randomness import generator
+from unfit.methods import METHODS, Method, Settings, State
+
+@dataclass(frozen=True)
+class Deletion:
+    """Rows that a law deletes at a seed."""
+
+    law: str
+    fraction: float
+    seed: int
+    rows: np.ndarray
+
+
+class Laboratory:
+    """One data set, ready to train and unlearn on."""
+
+    def __init__(self, data: Prepared, models: Path) -> None:
+        self.data, self.name = data, data.entry.name
+        self._models = models
+        self._noisy: dict[tuple[object, ...], np.ndarray] = {}  # the last one, for its several taus
+        self._orders: dict[tuple[str, int], np.ndarray] = {}
+        self.engine = CpuEngine(data.X, np.asarray(data.y), data.k, data.entry.intercept)
+        self._test_codes = np.asarray(data.y_test)
+
+    @cached_property
+    def norms(self) -> np.ndarray:
+        return np.sqrt(np.einsum("ij,ij->i", self.data.X, self.data.X, dtype=np.float64))
+
+    def deletion(self, law: str, fraction: float, seed: int) -> Deletion:
+        rows = first(self._order(law, seed), count_of(fraction, len(self.data.y)), law)
+        return Deletion(law, fraction, seed, rows)
+
+    def most(self, law: str) -> float:
+        """The largest fraction that a law can delete."""
+        return len(self._order(law, 0)) / len(self.data.y)
+
+    def _order(self, law: str, seed: int) -> np.ndarray:
+        if (law, seed) not in self._orders:
+            rng = generator("deletion", self.name, law, seed)
+            self._orders[law, seed] = order_of(
+                law, self.engine.codes, self.norms, self.data.entry.target, rng
+            )
+        return self._orders[law, seed]
+
+    def without(self, deletion: Deletion) -> CpuEngine:
+        engine = self.engine.shared()
+        engine.forget(deletion.rows)
+        return engine
+
+    def accuracy(self, weights: np.ndarray) -> float:
+        """On the test rows."""
+        return accuracy(predicted(self.data.X_test, weights), self._test_codes)
+
+    def accuracy_deleted(self, weights: np.ndarray, deletion: Deletion) -> float:
+        rows = self.engine.take(deletion.rows)
+        return accuracy(predicted(rows.X, weights), rows.codes)
+
+    def sgd(self) -> Method:
+        """The paper's training, without noise."""
+        training = self.data.entry.training
+        return METHODS["retrain"](
+            Settings(solver="sgd", epochs=training.epochs, batch_size=training.batch_size)
+        )
+
+    def initial(self, seed: int) -> np.ndarray:
+        """Trained on all rows by SGD, without noise."""
+        rng = self.initial_randomness(seed)
+        return self._kept(("initial", seed), lambda: self.sgd().optimum(self.engine, rng))
+
+    def initial_randomness(self, seed: int) -> np.random.Generator:
+        return generator("initial", self.name, seed)
+
+    def retrained(self, deletion: Deletion) -> np.ndarray:
+        """Trained by SGD on what a deletion leaves, without noise."""
+        names = ("retrained", deletion.law, deletion.fraction, deletion.seed)
+        rng = generator(self.name, *names)
+        return self._kept(names, lambda: self.sgd().optimum(self.without(deletion), rng))
+
+    def trained_by(self, contender: Contender, sigma: float, seed: int) -> State:
+        """The initial model of a method, with its noise.
+
+        A method that trains as all do starts from the shared optimum; one that keeps more than
+        weights, or is noisy while it trains, has to train itself.
+        """
+        method = self.method(contender, sigma)
+        if type(method).train is Method.train:
+            rng = generator("noise", self.name, contender.name, sigma, seed)
+            weights = method.released(self.initial(seed), self.engine, rng)
+            return State(contender.name, weights, self.engine.n_remaining)
+        rng = self.initial_randomness(seed)
+        if sigma > 0:
+            rng = generator("train", self.name, contender.name, sigma, seed)
+        return method.train(self.engine, rng)
+
+    def retrained_by(self, contender: Contender, sigma: float, deletion: Deletion) -> np.ndarray:
+        """What the method publishes when it trains on what a deletion leaves, at the same sigma."""
+        if sigma == 0:
+            return self.retrained(deletion)
+        method = self.method(contender, sigma)
+        names = ("retrained", contender.name, sigma, deletion.law, deletion.fraction, deletion.seed)
+        rng = generator(self.name, *names)
+        if method.noise == "objective":
+            return self._kept(names, lambda: method.train(self.without(deletion), rng).weights)
+        if names not in self._noisy:
+            self._noisy.clear()
+            without = self.without(deletion)
+            self._noisy[names] = method.released(self.retrained(deletion), without, rng)
+        return self._noisy[names]
+
+    def method(self, contender: Contender, sigma: float, tau: str = "", m: int = 1) -> Method:
+        chosen = contender.tau(tau) if tau else contender.taus[-1]
+        return contender.build(self.data.entry.training, sigma, chosen, m)
+
+    def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
+        key = "/".join(map(str, (self.name, self.data.fingerprint, *names)))
+        path = self._models / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
+        try:
+            return np.load(path, allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            weights = train()
+        self._models.mkdir(parents=True, exist_ok=True)
+        with disk.replacing(path) as file:
+            np.save(file, weights)
+        return weights

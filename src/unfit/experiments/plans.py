@@ -1,0 +1,147 @@
+"""Plans: one YAML file per figure or table, that says which runs it is drawn from.
+
+A file names its kind (figure, table), title, where it is in the paper, and its runs: lists of
+laws, volumes or fractions, methods, taus, sigmas, seeds and policies, all combinations of which
+are wanted. What depends on a data set (its volumes, how much a law can delete) is filled in here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import product
+from typing import Any
+
+import yaml
+
+from unfit.errors import BadInput
+from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.deletions import LAWS
+from unfit.experiments.laboratory import Laboratory
+from unfit.experiments.runs import Run
+
+VOLUMES = ("small", "medium", "large")
+FIELDS = {
+    "retrain": {"laws", "fractions", "volumes", "seeds"},
+    "train": {"methods", "sigmas", "seeds"},
+    "unlearn": {
+        "laws", "fractions", "volumes", "methods", "taus", "sigmas", "seeds", "up_to",
+    },
+    "timing": {"laws", "volumes", "methods", "taus", "sigmas"},
+    "stream": {"laws", "fractions", "methods", "policies", "up_to"},
+}  # fmt: skip
+THETA = 0.45  # that fractions `up_to: theta` are written for
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of a plan is run: at most so many seeds, every `thin`-th fraction and sigma."""
+
+    seeds: int | None = None
+    thin: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a figure or table is made of. number: where it is in the paper."""
+
+    name: str
+    kind: str
+    title: str
+    number: str
+    sweeps: tuple[Mapping[str, Any], ...]
+
+    def runs(self, laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
+        """The runs that it wants of one data set."""
+        speed_only = laboratory.data.entry.speed_only
+        for sweep in self.sweeps:
+            if not speed_only or sweep["kind"] == "timing":
+                yield from _expand(sweep, laboratory, effort)
+
+
+@cache
+def plans() -> dict[str, Plan]:
+    """All plans by name, figures first."""
+    folder = files("unfit.experiments") / "plans"
+    found = [
+        read_plan(file.name.removesuffix(".yaml"), file.read_text(encoding="utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".yaml")
+    ]
+    found.sort(key=lambda plan: (plan.kind, plan.number or "~", plan.name))
+    return {plan.name: plan for plan in found}
+
+
+def read_plan(name: str, text: str) -> Plan:
+    content = yaml.safe_load(text)
+    for sweep in content["runs"]:
+        kind = sweep.get("kind")
+        if kind not in FIELDS:
+            raise BadInput(f"{name}.yaml: unknown kind of run {kind!r}; use {', '.join(FIELDS)}")
+        wrong = set(sweep) - FIELDS[kind] - {"kind"}
+        if wrong:
+            raise BadInput(f"{name}.yaml: a run of kind {kind} has no {sorted(wrong)[0]!r}")
+    return Plan(
+        name, content["kind"], content["title"], content.get("number", ""), tuple(content["runs"])
+    )
+
+
+def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
+    kind, name = sweep["kind"], laboratory.name
+    seeds = range(min(sweep.get("seeds", 1), effort.seeds or sweep.get("seeds", 1)))
+    sigmas = _thinned(sweep.get("sigmas", [0.0]), effort.thin)
+    if kind == "train":
+        for method, sigma, seed in product(_methods(sweep), sigmas, seeds):
+            yield Run(kind, name, method=method, sigma=sigma, seed=seed)
+        return
+    for law in _listed(sweep["laws"], LAWS):
+        fractions = _fractions(sweep, laboratory, law, effort)
+        if kind == "retrain":
+            for fraction, seed in product(fractions, seeds):
+                yield Run(kind, name, law, fraction, seed=seed)
+        elif kind == "stream":
+            for method, policy in product(_methods(sweep), sweep["policies"]):
+                for step, fraction in enumerate(fractions, 1):
+                    yield Run(kind, name, law, fraction, method, policy=str(policy), step=step)
+        else:
+            for fraction, method, sigma, seed in product(
+                fractions, _methods(sweep), sigmas, seeds
+            ):
+                for tau in _taus(sweep, method):
+                    yield Run(kind, name, law, fraction, method, tau, sigma, seed)
+
+
+def _fractions(
+    sweep: Mapping[str, Any], laboratory: Laboratory, law: str, effort: Effort
+) -> list[float]:
+    """No more than the law can delete: what is asked beyond it becomes all there is."""
+    entry = laboratory.data.entry
+    if "volumes" in sweep:
+        if entry.volumes is None:
+            return []
+        return [entry.volumes[VOLUMES.index(volume)] for volume in sweep["volumes"]]
+    wanted = _thinned(sweep["fractions"], effort.thin)
+    if sweep.get("up_to") == "theta" and entry.theta < THETA:
+        wanted = [round(fraction * entry.theta / THETA, 6) for fraction in wanted]
+    most = laboratory.most(law)
+    return sorted({min(fraction, most) for fraction in wanted})
+
+
+def _thinned(values: list[float], thin: int) -> list[float]:
+    """Every thin-th value; the last one always."""
+    return [float(v) for v in values[::-1][::thin][::-1]]
+
+
+def _methods(sweep: Mapping[str, Any]) -> list[str]:
+    return _listed(sweep["methods"], CONTENDERS)
+
+
+def _taus(sweep: Mapping[str, Any], method: str) -> list[str]:
+    taus = CONTENDERS[method].taus
+    if sweep["taus"] == "all":
+        return [tau.name for tau in taus]
+    return [taus[-1].name if tau == "largest" else tau for tau in sweep["taus"]]
+
+
+def _listed(wanted: str | list[str], known: Iterable[str]) -> list[str]:
+    return list(known) if wanted == "all" else list(wanted)
