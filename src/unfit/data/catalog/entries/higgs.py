@@ -1,0 +1,78 @@
+"""HIGGS: simulated collisions, signal against background; a real subset, or all eleven million."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from unfit.data.catalog import formats, scaling
+from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+
+SEED = 0
+_PUBLIC = "HIGGS.csv.gz"
+
+
+def _read_subset(paths: Mapping[str, Path]) -> Raw:
+    """The rows with the whole set's mix of classes, and which of them are for testing."""
+    raw = formats.npz(paths["higgs_subset.npz"], ("X", "y", "natural", "test"))
+    kept = raw["natural"] | raw["test"]
+    return {"X": raw["X"][kept], "y": raw["y"][kept], "test": raw["test"][kept]}
+
+
+def _read_csv(paths: Mapping[str, Path]) -> Raw:
+    """The class, then 28 numbers; a tenth of each class is for testing."""
+    table = formats.csv_numbers(paths[_PUBLIC], 29)
+    y = np.array(table[:, 0] == 1, dtype=np.int64)
+    return {"X": table[:, 1:], "y": y, "test": scaling.stratified(y, len(y) // 10, SEED)}
+
+
+def prepare(raw: Raw) -> Parts:
+    """Each column to [0, 1] over the training rows, then the largest norm."""
+    test = raw["test"].astype(np.bool_)
+    X, X_test = (np.ascontiguousarray(raw["X"][rows], np.float32) for rows in (~test, test))
+    scaling.to_unit_range(X, X_test)
+    scaling.max_norm(X, X_test)
+    y = raw["y"].astype(np.int64)
+    return Parts(X, y[~test], X_test, y[test])
+
+
+ENTRIES = (
+    Entry(
+        name="higgs",
+        title="HIGGS",
+        about="Simulated particle collisions, Higgs signal against background.",
+        citation="Baldi, Sadowski and Whiteson 2014, Searching for exotic particles in high-energy "
+        "physics with deep learning",
+        terms="CC BY 4.0 (UCI)",
+        sources=(
+            Source(
+                (
+                    File(
+                        "higgs_subset.npz",
+                        "sha256:c69ad1076764f1f2627733607bf04119f99f06f6b82d94e4e082d771be5cdd00",
+                        25254285,
+                    ),
+                ),
+                _read_subset,
+            ),
+            Source(
+                (
+                    File(
+                        _PUBLIC,
+                        size=2816407858,
+                        url="https://archive.ics.uci.edu/ml/machine-learning-databases/00280/"
+                        f"{_PUBLIC}",
+                    ),
+                ),
+                _read_csv,
+            ),
+        ),
+        prepare=prepare,
+        training=Training(epochs=20, batch_size=512, burn_in=500),
+        intercept=False,
+        target=0,
+        volumes=(0.01, 0.05, 0.1),
+        rows=9_900_000,
+        paper=True,
+    ),
+)

@@ -1,0 +1,151 @@
+"""A data set of the catalogue: where its files are, how they become rows, how it is trained.
+
+Plain records; a new data set is one `Entry`. Knows errors alone.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unfit.errors import BadInput
+
+Raw = Mapping[str, np.ndarray]  # what a source reads: named arrays, the same whatever the source
+Told = Callable[[str, int, int], None]  # stage, bytes done, bytes in all (0: unknown)
+
+BLOCK_BYTES = 32 << 20
+
+
+@dataclass(frozen=True)
+class Training:
+    """The paper's SGD on this data set, and DELTAGRAD's burn-in steps."""
+
+    epochs: int
+    batch_size: int
+    burn_in: int
+
+
+@dataclass(frozen=True)
+class File:
+    """A file by its name, its checksum ("sha256:..." or "md5:...") and where it is public."""
+
+    name: str
+    checksum: str | None = None
+    size: int | None = None
+    url: str | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """One way to the raw data: files, and a reader that is handed their paths by name."""
+
+    files: tuple[File, ...]
+    read: Callable[[Mapping[str, Path]], Raw]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Rows ready for a model: X (n, p) float32, y (n,) int64 codes 0..k-1, and the test rows.
+
+    groups: whose row it is (a patient, a user), where the data set says so.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    groups: np.ndarray | None = None
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        named = {"X": self.X, "y": self.y, "X_test": self.X_test, "y_test": self.y_test}
+        return named if self.groups is None else {**named, "groups": self.groups}
+
+    def check(self, name: str) -> None:
+        """An error if the rows are not what a model takes."""
+        for rows, codes in ((self.X, self.y), (self.X_test, self.y_test)):
+            shape = rows.ndim == 2 and rows.dtype == np.float32 and rows.flags.c_contiguous
+            if not shape or codes.shape != rows.shape[:1] or codes.dtype != np.int64:
+                raise BadInput(
+                    f"{name}: rows must be float32 (n, p), row after row, and classes int64 (n,)"
+                )
+            for start, stop in blocks(rows):
+                if not np.isfinite(rows[start:stop]).all():
+                    raise BadInput(f"{name}: rows {start} to {stop} hold a number that is none")
+        if self.X.shape[1] != self.X_test.shape[1]:
+            raise BadInput(f"{name}: training and test rows have different columns")
+        present = np.unique(self.y)
+        if len(present) < 2 or not np.array_equal(present, np.arange(len(present))):
+            raise BadInput(f"{name}: classes must be 0..k-1, each with a training row")
+        if not np.isin(self.y_test, present).all():
+            raise BadInput(f"{name}: a test row is of a class that has no training row")
+        if self.groups is not None and self.groups.shape != self.y.shape:
+            raise BadInput(f"{name}: groups must name one group for each training row")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set of the catalogue.
+
+    target: the class that targeted deletions hit. volumes: small, medium and large deletions as
+    fractions of the training rows. theta: the fraction deleted in the rehearsal that learns when
+    to retrain. rows: training rows of the whole set; what has another number is titled a subset.
+    version: to be raised when `prepare` changes, so that what was prepared before is not used.
+    speed_only: made up, so its accuracies say nothing. paper: one of the paper's six.
+    """
+
+    name: str
+    title: str
+    about: str
+    citation: str
+    terms: str
+    sources: tuple[Source, ...]
+    prepare: Callable[[Raw], Parts]
+    training: Training
+    intercept: bool
+    target: int = 0
+    volumes: tuple[float, float, float] | None = None
+    theta: float = 0.45
+    version: int = 1
+    rows: int | None = None
+    speed_only: bool = False
+    paper: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An entry with its rows, memory-mapped from the cache."""
+
+    entry: Entry
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+    groups: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.y)
+
+    @property
+    def d(self) -> int:
+        """Weights per class: a column each, and one for the intercept."""
+        return int(self.X.shape[1]) + self.entry.intercept
+
+    @property
+    def k(self) -> int:
+        return int(self.y.max()) + 1
+
+    @property
+    def title(self) -> str:
+        """The entry's title; of a part of the data, it says how much was loaded."""
+        if self.entry.rows in (None, self.n):
+            return self.entry.title
+        return f"{self.entry.title}, subset of {self.n:,} rows"
+
+
+def blocks(rows: np.ndarray) -> list[tuple[int, int]]:
+    """Bounds of blocks of rows of about BLOCK_BYTES, for passes over what may not fit in memory."""
+    each = max(1, rows.nbytes // max(1, len(rows)))
+    step = max(1, BLOCK_BYTES // each)
+    return [(start, min(start + step, len(rows))) for start in range(0, len(rows), step)]

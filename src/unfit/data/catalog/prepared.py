@@ -1,0 +1,140 @@
+"""Rows prepared once: arrays in a folder of the cache, written aside and renamed into place.
+
+CACHE/prepared/NAME-FINGERPRINT/ holds X.npy, y.npy, X_test.npy, y_test.npy (groups.npy) and
+card.json, which says what they were made from and how long they must be. The fingerprint changes
+with the entry's version and its files. A folder that is not as its card says is made anew.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from unfit import disk
+from unfit.data.catalog import cache, fetch
+from unfit.data.catalog.entry import Entry, Parts, Prepared, Source, Told, blocks
+from unfit.errors import Damaged
+
+FORMAT = 1
+HASHED = (
+    1 << 28
+)  # bytes up to which an array's hash is checked at every load, and not its size only
+
+
+def prepare(entry: Entry, told: Told | None = None) -> Prepared:
+    """The rows of an entry: from the cache, or prepared into it."""
+    source = fetch.choose(entry.sources)
+    if found := _kept(entry, source):
+        return found
+    folder = cache.made("prepared")
+    with cache.sole(folder, entry.name):
+        if found := _kept(entry, source):  # another process was faster
+            return found
+        paths: dict[str, Path] = {}
+        if entry.sources:
+            source, paths = fetch.obtain(entry.title, entry.sources, told)
+        place = folder / f"{entry.name}-{_fingerprint(entry, source)}"
+        if told:
+            told(f"preparing {entry.name}", 0, 0)
+        with cache.room(folder, 0, f"preparing {entry.name}"):
+            parts = entry.prepare(source.read(paths) if source else {})
+            parts.check(entry.name)
+            _write(entry, source, parts, place, told)
+    return _open(entry, place)
+
+
+def _fingerprint(entry: Entry, source: Source | None) -> str:
+    files = [] if source is None else [(f.name, fetch.identity(f)) for f in source.files]
+    text = json.dumps([FORMAT, entry.name, entry.version, files])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kept(entry: Entry, source: Source | None) -> Prepared | None:
+    """What was prepared before from this source; with no source at hand, from any."""
+    folder = cache.cache_folder() / "prepared"
+    sources = [source] if source or not entry.sources else list(entry.sources)
+    for each in sources:
+        place = folder / f"{entry.name}-{_fingerprint(entry, each)}"
+        if place.is_dir():
+            try:
+                return _open(entry, place)
+            except Damaged:
+                continue
+    return None
+
+
+def _write(
+    entry: Entry, source: Source | None, parts: Parts, place: Path, told: Told | None
+) -> None:
+    arrays = parts.arrays()
+    total = sum(array.nbytes for array in arrays.values())
+    with cache.room(place.parent, total, f"preparing {entry.name}"):
+        aside = Path(
+            tempfile.mkdtemp(prefix=f".{entry.name}-", suffix=disk.TEMPORARY, dir=place.parent)
+        )
+        try:
+            written = {}
+            for name, array in arrays.items():
+                written[name] = _write_array(aside / f"{name}.npy", array)
+                if told:
+                    told(f"writing {entry.name}/{name}", array.nbytes, total)
+            card = {
+                "format": FORMAT, "name": entry.name, "version": entry.version,
+                "sources": {f.name: fetch.identity(f) for f in source.files} if source else {},
+                "arrays": written,
+            }  # fmt: skip
+            disk.write(aside / "card.json", json.dumps(card, indent=1).encode())
+            disk.sync_folder(aside)
+            disk.remove(place)  # damaged, or it would have been used
+            os.rename(aside, place)
+        except BaseException:
+            disk.remove(aside)
+            raise
+        disk.sync_folder(place.parent)
+
+
+def _write_array(path: Path, array: np.ndarray) -> dict[str, object]:
+    """An .npy file, synced; its shape, size and hash."""
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        for start, stop in blocks(array):
+            block = np.ascontiguousarray(array[start:stop])
+            digest.update(block.data)
+            file.write(block.data)
+        file.flush()
+        os.fsync(file.fileno())
+    return {
+        "shape": list(array.shape), "dtype": array.dtype.str, "size": path.stat().st_size,
+        "sha256": digest.hexdigest(),
+    }  # fmt: skip
+
+
+def _open(entry: Entry, place: Path) -> Prepared:
+    try:
+        card = json.loads((place / "card.json").read_text())
+        if card["format"] != FORMAT or card["version"] != entry.version:
+            raise Damaged(f"{place.name} was prepared by another version")
+        arrays = {
+            name: _open_array(place / f"{name}.npy", of) for name, of in card["arrays"].items()
+        }
+        return Prepared(entry, **arrays)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, Damaged):
+            raise
+        raise Damaged(f"{place} is not as it was written ({error}); remove it") from None
+
+
+def _open_array(path: Path, of: dict[str, object]) -> np.ndarray:
+    size = path.stat().st_size
+    if size != of["size"]:
+        raise Damaged(f"{path} has {size:,} bytes instead of {of['size']}; remove its folder")
+    array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    if list(array.shape) != of["shape"] or array.dtype.str != of["dtype"]:
+        raise Damaged(f"{path} has another shape than its card says; remove its folder")
+    if size <= HASHED and hashlib.sha256(array.data).hexdigest() != of["sha256"]:
+        raise Damaged(f"{path} is not as it was written; remove its folder")
+    return array

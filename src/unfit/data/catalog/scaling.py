@@ -1,0 +1,54 @@
+"""What preparations share: one factor for all rows, ranges, seeded splits. Pure functions."""
+
+import numpy as np
+
+from unfit.data.catalog.entry import blocks
+
+
+def largest_norm(X: np.ndarray) -> float:
+    """max_i ||x_i||_2, in float64, in one pass over blocks of rows."""
+    largest = 0.0
+    for start, stop in blocks(X):
+        rows = X[start:stop]
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+        largest = max(largest, float(squares.max()))
+    return float(np.sqrt(largest))
+
+
+def max_norm(X: np.ndarray, X_test: np.ndarray) -> None:
+    """Divide all rows, in place, by the largest L2 norm among the training rows X."""
+    norm = np.float32(largest_norm(X) or 1.0)
+    for rows in (X, X_test):
+        for start, stop in blocks(rows):
+            rows[start:stop] /= norm
+
+
+def standardise_by_one(X: np.ndarray, X_test: np.ndarray) -> None:
+    """(x - mean) / sd in place, ONE mean and ONE deviation over all entries of X."""
+    mean, sd = X.mean(dtype=np.float64), X.std(dtype=np.float64)
+    for rows in (X, X_test):
+        rows -= np.float32(mean)
+        rows /= np.float32(sd or 1.0)
+
+
+def to_unit_range(X: np.ndarray, X_test: np.ndarray) -> None:
+    """(x - min) / (max - min) of each column in place, the range that of the training rows X."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    width = np.where(high > low, high - low, 1).astype(X.dtype)
+    for rows in (X, X_test):
+        for start, stop in blocks(rows):
+            rows[start:stop] = (rows[start:stop] - low) / width
+
+
+def stratified(y: np.ndarray, n_test: int, seed: int) -> np.ndarray:
+    """Mask (n,) of n_test test rows, drawn from each class by its share of y."""
+    rng = np.random.default_rng(seed)
+    classes, inverse, counts = np.unique(y, return_inverse=True, return_counts=True)
+    share = counts * n_test / len(y)
+    each = np.floor(share).astype(np.int64)
+    left = n_test - int(each.sum())
+    each[np.argsort(each - share, kind="stable")[:left]] += 1  # the largest remainders
+    test = np.zeros(len(y), np.bool_)
+    for code in range(len(classes)):
+        test[rng.permutation(np.flatnonzero(inverse == code))[: each[code]]] = True
+    return test
