@@ -128,12 +128,15 @@ class Laboratory:
             self._noisy[names] = method.released(self.retrained(deletion), without, rng)
         return self._noisy[names]
 
-    def method(self, contender: Contender, sigma: float, tau: str = "", m: int = 1) -> Method:
+    def method(
+        self, contender: Contender, sigma: float, tau: str = "", m: int | None = None
+    ) -> Method:
+        """The method for a deletion of m rows; by default at its largest tau, for any deletion."""
         chosen = contender.tau(tau) if tau else contender.taus[-1]
-        return contender.build(self.data.entry.training, sigma, chosen, m)
+        return contender.build(self.data.entry.training, sigma, chosen, m or self.data.n)
 
     def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
-        key = "/".join(map(str, (self.name, self.data.fingerprint, *names)))
+        key = "/".join(map(str, (self.name, self.data.entry.version, self.data.n, *names)))
         path = self._models / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
         try:
             return np.load(path, allow_pickle=False)

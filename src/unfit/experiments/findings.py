@@ -1,0 +1,175 @@
+"""Finished runs, put together: means over seeds, speed-ups, and published values beside ours."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from unfit.experiments import published
+from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.plans import VOLUMES
+
+CASE = ["dataset", "law", "fraction", "method", "tau", "sigma"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What figures say of a data set: its name, its title, and facts for tables."""
+
+    name: str
+    title: str
+    n: int
+    n_test: int
+    d: int
+    k: int
+    volumes: tuple[float, float, float] | None
+    theta: float
+    epochs: int
+    batch_size: int
+    burn_in: int
+    intercept: bool
+    target: int
+    about: str
+    speed_only: bool
+
+    def volume(self, name: str) -> float:
+        assert self.volumes is not None
+        return self.volumes[VOLUMES.index(name)]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A tidy table of runs and the data sets they are of."""
+
+    frame: pd.DataFrame
+    subjects: tuple[Subject, ...]
+
+    @cached_property
+    def real(self) -> tuple[Subject, ...]:
+        """Data sets whose accuracies say something."""
+        return tuple(s for s in self.subjects if not s.speed_only)
+
+    def of(self, kind: str, **settings: object) -> pd.DataFrame:
+        found = self.frame[self.frame["kind"] == kind]
+        for name, value in settings.items():
+            found = found[found[name] == value]
+        return found
+
+    @cached_property
+    def timings(self) -> pd.DataFrame:
+        """Times, and speed-ups against both retrainings."""
+        found = self.of("timing").copy()
+        if found.empty:
+            return found.assign(speed_up=[], speed_up_exact=[])
+        found["speed_up"] = found["seconds_retrain_sgd"] / found["seconds_unlearn"]
+        found["speed_up_exact"] = found["seconds_retrain_exact"] / found["seconds_unlearn"]
+        return found
+
+    @cached_property
+    def unlearned(self) -> pd.DataFrame:
+        """Means and spreads over seeds of every case, with its speed-up where it was timed.
+
+        With noise, a case has the time measured at sigma 1: how much noise there is does not
+        change what is computed.
+        """
+        found = self.of("unlearn")
+        if found.empty:
+            return found
+        grouped = found.groupby(CASE, as_index=False)
+        means = grouped.mean(numeric_only=True).drop(columns=["seed", "step"], errors="ignore")
+        means["seeds"] = grouped.size()["size"]
+        for name in ("acc_err", "acc_dis"):
+            means[f"{name}_spread"] = grouped[name].std(ddof=0)[name]
+        means["timed"] = np.where(means["sigma"] > 0, 1.0, 0.0)
+        times = self.timings.rename(columns={"sigma": "timed"})
+        wanted = ["dataset", "law", "fraction", "method", "tau", "timed"]
+        if times.empty:
+            return means.assign(speed_up=np.nan, speed_up_exact=np.nan)
+        measures = [*wanted, "speed_up", "speed_up_exact"]
+        return means.drop(
+            columns=["speed_up", "speed_up_exact"], errors="ignore"
+        ).merge(times[measures], on=wanted, how="left")
+
+    def case(self, subject: Subject, volume: str, sigma: float, method: str) -> pd.DataFrame:
+        """A method's points at a volume and a sigma, from the smallest tau to the largest."""
+        found = self.unlearned
+        if found.empty or subject.volumes is None:
+            return found
+        found = found[
+            (found["dataset"] == subject.name) & (found["law"] == "targeted-informed")
+            & np.isclose(found["fraction"], subject.volume(volume)) & (found["sigma"] == sigma)
+            & (found["method"] == method)
+        ]  # fmt: skip
+        order = {tau.name: i for i, tau in enumerate(CONTENDERS[method].taus)}
+        return found.sort_values("tau", key=lambda taus: taus.map(order))
+
+    @cached_property
+    def curves(self) -> pd.DataFrame:
+        """Accuracy of the retrained model by data set, law and fraction; the published beside it.
+
+        Where a law has no more rows, the authors' figures go on with what is left of none: these
+        are compared with the deletion of all there is.
+        """
+        found = self.of("retrain")
+        if found.empty:
+            return found
+        measures = ["acc_test_retrained", "acc_deleted_retrained"]
+        grouped = found.groupby(["dataset", "law", "fraction"], as_index=False)
+        means = grouped[measures].mean()
+        for name in measures:
+            means[f"{name}_low"] = grouped[name].min()[name]
+            means[f"{name}_high"] = grouped[name].max()[name]
+        return means
+
+    @cached_property
+    def beside_curves(self) -> pd.DataFrame:
+        """Every published point of the curves, ours, and the differences."""
+        ours = self.curves
+        rows = []
+        for point in published.curves().itertuples():
+            here = ours[(ours["dataset"] == point.dataset) & (ours["law"] == point.law)]
+            if here.empty:
+                continue
+            exact = here[np.isclose(here["fraction"], min(point.fraction, here["fraction"].max()))]
+            for one in exact.itertuples():
+                rows.append({
+                    "dataset": point.dataset, "law": point.law, "fraction": point.fraction,
+                    "test_published": point.acc_test_retrained,
+                    "test_ours": one.acc_test_retrained,
+                    "deleted_published": point.acc_deleted_retrained,
+                    "deleted_ours": one.acc_deleted_retrained,
+                })  # fmt: skip
+        return _with_differences(pd.DataFrame(rows))
+
+    @cached_property
+    def beside_accuracy(self) -> pd.DataFrame:
+        """Every published accuracy of FISHER and INFLUENCE, ours, and the differences."""
+        ours, rows = self.unlearned, []
+        if ours.empty:
+            return pd.DataFrame()
+        for point in published.accuracy().itertuples():
+            here = ours[
+                (ours["dataset"] == point.dataset) & (ours["law"] == "targeted-informed")
+                & (ours["method"] == point.method) & (ours["tau"] == point.tau)
+                & (ours["sigma"] == point.sigma) & np.isclose(ours["fraction"], point.fraction)
+            ]  # fmt: skip
+            for one in here.itertuples():
+                for what in ("unlearned", "retrained"):
+                    rows.append({
+                        "dataset": point.dataset, "method": point.method, "tau": point.tau,
+                        "fraction": point.fraction, "sigma": point.sigma, "model": what,
+                        "test_published": getattr(point, f"acc_test_{what}"),
+                        "test_ours": getattr(one, f"acc_test_{what}"),
+                        "deleted_published": getattr(point, f"acc_deleted_{what}"),
+                        "deleted_ours": getattr(one, f"acc_deleted_{what}"),
+                    })  # fmt: skip
+        return _with_differences(pd.DataFrame(rows))
+
+
+def _with_differences(frame: pd.DataFrame) -> pd.DataFrame:
+    if frame.empty:
+        return frame
+    for part in ("test", "deleted"):
+        frame[f"{part}_difference"] = frame[f"{part}_ours"] - frame[f"{part}_published"]
+    return frame
