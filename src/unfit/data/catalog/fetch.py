@@ -140,30 +140,30 @@ def _stream(file: File, path: Path, told: Told | None) -> str:
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
         length = answer.headers.get("Content-Length")
         total = int(length) if length and length.isdigit() else file.size
-        with cache.room(path.parent, total or 0, f"downloading {file.name}"):
-            with disk.replacing(path) as target:
-                while chunk := answer.read(CHUNK):
-                    target.write(chunk)
-                    digest.update(chunk)
-                    sha256.update(chunk)
-                    done += len(chunk)
-                    if told:
-                        told(f"downloading {file.name}", done, total or 0)
-                if total is not None and done != total:
-                    raise Unavailable(
-                        f"the download of {file.name} ended after {done:,} of {total:,} bytes; "
-                        "nothing was kept: run again"
-                    )
-                if file.size is not None and done != file.size:
-                    raise BadInput(
-                        f"{file.name} from {file.url} has {done:,} bytes instead of "
-                        f"{file.size:,}; nothing was kept"
-                    )
-                if wanted and digest.hexdigest() != wanted:
-                    raise BadInput(
-                        f"{file.name} from {file.url} has the checksum "
-                        f"{kind}:{digest.hexdigest()} instead of {file.checksum}; nothing was kept"
-                    )
+        room = cache.room(path.parent, total or 0, f"downloading {file.name}")
+        with room, disk.replacing(path) as target:
+            while chunk := answer.read(CHUNK):
+                target.write(chunk)
+                digest.update(chunk)
+                sha256.update(chunk)
+                done += len(chunk)
+                if told:
+                    told(f"downloading {file.name}", done, total or 0)
+            if total is not None and done != total:
+                raise Unavailable(
+                    f"the download of {file.name} ended after {done:,} of {total:,} bytes; "
+                    "nothing was kept: run again"
+                )
+            if file.size is not None and done != file.size:
+                raise BadInput(
+                    f"{file.name} from {file.url} has {done:,} bytes instead of {file.size:,}; "
+                    "nothing was kept"
+                )
+            if wanted and digest.hexdigest() != wanted:
+                raise BadInput(
+                    f"{file.name} from {file.url} has the checksum {kind}:{digest.hexdigest()} "
+                    f"instead of {file.checksum}; nothing was kept"
+                )
     return f"sha256:{sha256.hexdigest()}"
 
 
