@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ def reading(name: str) -> Iterator[None]:
         zipfile.BadZipFile,
     ) as error:  # fmt: skip
         first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise BadInput(f"cannot read {name}: {first}; is it whole?") from None
+        raise BadInput(f"cannot read {name}: {first}") from None
 
 
 def idx(path: Path) -> np.ndarray:
@@ -148,16 +148,20 @@ def _number_blocks(path: Path, width: int) -> Iterator[np.ndarray]:
 
 
 def csv_columns(
-    content: bytes, name: str, header: Sequence[str] | None = None
+    content: bytes, name: str, header: Sequence[str] | None = None, needed: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
     """The columns of a small CSV file as text, stripped; named by `header` or by its first line."""
+    from csv import reader
+
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
 
     with reading(name):
-        options = csv.ReadOptions(column_names=None if header is None else list(header))
-        names = header or content.split(b"\n", 1)[0].decode().strip().split(",")
+        options = csv.ReadOptions(
+            use_threads=False, column_names=None if header is None else list(header)
+        )
+        names = header or next(reader([content.split(b"\n", 1)[0].decode().strip()]))
         table = csv.read_csv(
             pa.BufferReader(content),
             options,
@@ -166,31 +170,37 @@ def csv_columns(
                 column_types={name: pa.string() for name in names}, strings_can_be_null=False
             ),
         )
-        return {
+        columns = {
             key: np.asarray(pc.utf8_trim_whitespace(table[key]).to_pylist(), np.str_)
             for key in table.column_names
         }
+    return _with(columns, needed, name)
 
 
-def parquet_columns(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+def parquet_columns(path: Path, needed: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The columns of a Parquet file as text."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     from unfit.data.text import as_text
 
     with reading(path.name):
-        table = parquet.read_table(path, columns=None if names is None else list(names))
-    columns: Mapping[str, pa.ChunkedArray] = dict(
-        zip(table.column_names, table.columns, strict=True)
-    )
-    found = {
-        key: np.asarray([v or "" for v in as_text(c.combine_chunks()).to_pylist()], np.str_)
-        for key, c in columns.items()
-    }
-    if missing := [name for name in names or () if name not in found]:
-        raise BadInput(f"{path.name} holds no column {', '.join(missing)}")
-    return found
+        table = parquet.read_table(path)
+        columns = {
+            key: [text for chunk in table[key].chunks for text in as_text(chunk).to_pylist()]
+            for key in table.column_names
+        }
+    found = {k: np.asarray([text or "" for text in texts], np.str_) for k, texts in columns.items()}
+    return _with(found, needed, path.name)
+
+
+def _with(
+    columns: dict[str, np.ndarray], needed: Sequence[str], name: str
+) -> dict[str, np.ndarray]:
+    if missing := [column for column in needed if column not in columns]:
+        raise BadInput(f"{name} holds no column {', '.join(missing)}")
+    if not len(next(iter(columns.values()), ())):
+        raise BadInput(f"{name} holds no rows")
+    return columns
 
 
 def libsvm_dense(path: Path, width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -17,24 +17,25 @@ _NUMBERS = (
 )  # fmt: skip
 _DIAGNOSES = ("diag_1", "diag_2", "diag_3")
 _LEFT_OUT = ("encounter_id", "patient_nbr", "weight", "readmitted")  # weight: nearly always missing
+_NEEDED = (*_NUMBERS, *_DIAGNOSES, *_LEFT_OUT)
 _CHAPTERS = (
     1, 140, 240, 250, 251, 280, 290, 320, 390, 460, 520, 580, 630, 680, 710, 740, 760, 780, 800,
 )  # fmt: skip  # of ICD-9, diabetes (250) on its own
 
 
 def _read_parquet(paths: Mapping[str, Path]) -> Raw:
-    return formats.parquet_columns(paths["diabetes130.parquet"])
+    return formats.parquet_columns(paths["diabetes130.parquet"], _NEEDED)
 
 
 def _read_zip(paths: Mapping[str, Path]) -> Raw:
     (path,) = paths.values()
     content = formats.zip_member(path, "diabetic_data.csv")
-    return formats.csv_columns(content, f"{path.name}/diabetic_data.csv")
+    return formats.csv_columns(content, f"{path.name}/diabetic_data.csv", needed=_NEEDED)
 
 
 def _read_csv(paths: Mapping[str, Path]) -> Raw:
     (path,) = paths.values()
-    return formats.csv_columns(path.read_bytes(), path.name)
+    return formats.csv_columns(path.read_bytes(), path.name, needed=_NEEDED)
 
 
 def prepare(raw: Raw) -> Parts:

@@ -12,22 +12,25 @@ from unfit.errors import BadInput
 
 SEED = 0
 _ZIP = "ml-latest-small.zip"
+_RATINGS, _MOVIES = ("userId", "movieId", "rating"), ("movieId", "title", "genres")
 _YEAR = re.compile(r"\((\d{4})\)\s*$")
 
 
 def _read_parquet(paths: Mapping[str, Path]) -> Raw:
     ratings, movies = paths.values()
     return _joined(
-        formats.parquet_columns(ratings, ("userId", "movieId", "rating")),
-        formats.parquet_columns(movies, ("movieId", "title", "genres")),
+        formats.parquet_columns(ratings, _RATINGS),
+        formats.parquet_columns(movies, _MOVIES),
     )
 
 
 def _read_zip(paths: Mapping[str, Path]) -> Raw:
     (path,) = paths.values()
-    members = (formats.zip_member(path, name) for name in ("ratings.csv", "movies.csv"))
-    ratings, movies = (formats.csv_columns(m, path.name) for m in members)
-    return _joined(ratings, movies)
+    read = []
+    for name, needed in (("ratings.csv", _RATINGS), ("movies.csv", _MOVIES)):
+        content = formats.zip_member(path, name)
+        read.append(formats.csv_columns(content, f"{path.name}/{name}", needed=needed))
+    return _joined(*read)
 
 
 def _joined(ratings: Raw, movies: Raw) -> Raw:
