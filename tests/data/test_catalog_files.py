@@ -199,6 +199,12 @@ def test_a_cache_that_cannot_be_made_is_said(
         catalog.load("digits-b")
 
 
+def test_a_cache_that_cannot_be_written_is_said(cache: Path) -> None:
+    (cache / "prepared" / ".digits-b.lock").mkdir(parents=True)
+    with pytest.raises(Unavailable, match="cannot write to .*prepared.*set UNFIT_CACHE"):
+        catalog.load("digits-b")
+
+
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch) -> None:
     from unfit.data.catalog.cache import cache_folder
 
