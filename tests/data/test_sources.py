@@ -1,5 +1,7 @@
 """Every source gives the same rows; what is wrong with one is said with its name and row."""
 
+import bz2
+import gzip
 import io
 import sqlite3
 import uuid
@@ -91,6 +93,18 @@ def test_libsvm_lines_become_columns(tmp_path: Path, monkeypatch: pytest.MonkeyP
             np.column_stack([table[f"f{j}"].to_numpy() for j in range(1, 7)]), X, atol=1e-6
         )
         assert table["label"].to_pylist() == y.tolist()
+
+
+@pytest.mark.parametrize("packed", ["t.svm.gz", "t.libsvm.bz2"])
+def test_packed_libsvm_is_unpacked_on_the_way(packed: str, tmp_path: Path) -> None:
+    text = b"1 1:0.5 3:2\n0 2:1\n"
+    packer = gzip.compress if packed.endswith(".gz") else bz2.compress
+    (tmp_path / packed).write_bytes(packer(text))
+    table = pa.Table.from_batches(open_source(Location(tmp_path / packed)).blocks())
+    assert table.to_pydict() == {"label": [1, 0], "f1": [0.5, 0], "f2": [0, 1], "f3": [2, 0]}
+    (tmp_path / packed).write_bytes(packer(text * 200)[:-12])
+    with pytest.raises(BadInput, match=f"cannot read {packed}"):
+        open_source(Location(tmp_path / packed))
 
 
 @pytest.mark.parametrize(

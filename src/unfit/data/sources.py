@@ -4,21 +4,26 @@ A source yields Arrow record batches and never holds more than one. Whatever is 
 becomes one sentence that names it. Knows nothing of columns' meaning.
 """
 
+import bz2
 import csv
 import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 
 from unfit.data.text import shorten
 from unfit.errors import BadInput
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 BLOCK_ROWS = 1 << 16
 BLOCK_BYTES = 8 << 20
@@ -77,7 +82,7 @@ def open_source(location: Location) -> Source:
 
 
 def guess_format(path: Path) -> str:
-    suffixes = [s.lower() for s in path.suffixes if s.lower() != ".gz"]
+    suffixes = [s.lower() for s in path.suffixes if s.lower() not in (".gz", ".bz2")]
     found = SUFFIXES.get(suffixes[-1]) if suffixes else None
     if found is None:
         raise BadInput(
@@ -92,9 +97,24 @@ def reading(name: str) -> Iterator[None]:
     """Whatever a reader says, in a sentence that names the file."""
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError, OverflowError) as error:
+    except (
+        pa.ArrowException,
+        OSError,
+        UnicodeDecodeError,
+        EOFError,
+        OverflowError,
+        zlib.error,
+    ) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise BadInput(f"cannot read {name}: {first}") from None
+
+
+def unpacked(path: Path) -> BinaryIO:
+    """A file for reading; what its name calls packed is unpacked on the way."""
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return cast(BinaryIO, gzip.GzipFile(path))
+    return cast(BinaryIO, bz2.BZ2File(path)) if suffix == ".bz2" else path.open("rb")
 
 
 class TableSource:
@@ -124,15 +144,12 @@ class CsvSource:
         self._missing = tuple(missing)
         suffixes = [] if self._path is None else [s.lower() for s in self._path.suffixes]
         self._delimiter = "\t" if ".tsv" in suffixes else ","
-        self._zipped = suffixes[-1:] == [".gz"]
         self._header = self._read_header()
 
     def _open(self) -> BinaryIO:
         if self._path is None:
             return io.BytesIO(self._bytes)
-        if self._zipped:
-            return cast(BinaryIO, gzip.GzipFile(self._path))
-        return self._path.open("rb")
+        return unpacked(self._path)
 
     def _read_header(self) -> list[str]:
         with reading(self.name), self._open() as file:
@@ -205,10 +222,8 @@ class LibsvmSource:
     def __init__(self, path: Path) -> None:
         self.name = path.name
         self._path = path
-        if path.suffix in (".gz", ".bz2"):
-            raise BadInput(f"{path.name} is compressed; unpack it first")
         self._width = 0
-        for _, chunk, first in self._chunks():
+        for chunk, first in _lines(path):
             indices = [int(i) for i in re.findall(rb"[\s](\d+):", chunk)]
             if indices and min(indices) < 1:
                 raise BadInput(f"{self.name}: index 0 near line {first}; indices start at 1")
@@ -216,30 +231,12 @@ class LibsvmSource:
         if self._width == 0:
             raise BadInput(f"{self.name} has no index:value pairs; is it a LIBSVM file?")
 
-    def _chunks(self) -> Iterator[tuple[int, bytes, int]]:
-        """Whole lines of about BLOCK_BYTES: offset, bytes, number of the first line."""
-        with reading(self.name), self._path.open("rb") as file:
-            offset, line = 0, 1
-            while chunk := file.read(BLOCK_BYTES):
-                chunk += file.readline()
-                yield offset, chunk, line
-                offset += len(chunk)
-                line += chunk.count(b"\n")
-
     def columns(self) -> list[str]:
         return ["label", *(f"f{i}" for i in range(1, self._width + 1))]
 
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        from sklearn.datasets import load_svmlight_file
-
         names = self.columns()
-        for _, chunk, first in self._chunks():
-            try:
-                X, y = load_svmlight_file(
-                    io.BytesIO(chunk), n_features=self._width, zero_based=False
-                )
-            except (ValueError, OverflowError):
-                raise BadInput(f"{self.name}: {self._bad_line(chunk, first)}") from None
+        for X, y in libsvm_blocks(self._path, self._width):
             step = max(1, BLOCK_BYTES // (8 * self._width))
             for start in range(0, X.shape[0], step):
                 dense = X[start : start + step].toarray()
@@ -248,16 +245,39 @@ class LibsvmSource:
                 batch = pa.RecordBatch.from_arrays(arrays, names=names)
                 yield batch if columns is None else batch.select(list(columns))
 
-    @staticmethod
-    def _bad_line(chunk: bytes, first: int) -> str:
-        pair = re.compile(rb"^\d+:[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?)$")
-        number = re.compile(rb"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
-        for i, line in enumerate(chunk.splitlines()):
-            parts = line.split(b"#")[0].split()
-            if parts and not (number.match(parts[0]) and all(pair.match(p) for p in parts[1:])):
-                shown = shorten(line.decode("utf-8", "replace"))
-                return f"line {first + i} is not `label index:value ...`: {shown}"
-        return f"lines from {first} on are not `label index:value ...` with rising indices"
+
+def libsvm_blocks(path: Path, width: int) -> Iterator[tuple["sparse.csr_matrix", np.ndarray]]:
+    """The rows of a LIBSVM file, plain, .gz or .bz2, in blocks: X (m, width) and labels (m,)."""
+    from sklearn.datasets import load_svmlight_file
+
+    for chunk, first in _lines(path):
+        try:
+            yield load_svmlight_file(io.BytesIO(chunk), n_features=width, zero_based=False)
+        except (ValueError, OverflowError):
+            raise BadInput(f"{path.name}: {_bad_line(chunk, first, width)}") from None
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
+    """Whole lines of about BLOCK_BYTES, and the number of the first."""
+    with reading(path.name), unpacked(path) as file:
+        line = 1
+        while chunk := file.read(BLOCK_BYTES):
+            chunk += file.readline()
+            yield chunk, line
+            line += chunk.count(b"\n")
+
+
+def _bad_line(chunk: bytes, first: int, width: int) -> str:
+    pair = re.compile(rb"^\d+:[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+([eE][-+]?\d+)?)$")
+    number = re.compile(rb"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+    for i, line in enumerate(chunk.splitlines()):
+        parts = line.split(b"#")[0].split()
+        if parts and not (number.match(parts[0]) and all(pair.match(p) for p in parts[1:])):
+            shown = shorten(line.decode("utf-8", "replace"))
+            return f"line {first + i} is not `label index:value ...`: {shown}"
+        if parts[1:] and int(parts[-1].split(b":")[0]) > width:
+            return f"line {first + i} has an index above {width}"
+    return f"lines from {first} on are not `label index:value ...` with rising indices"
 
 
 def check_names(names: Sequence[str], where: str) -> None:

@@ -50,7 +50,12 @@ def made(name: str) -> Path:
 @contextmanager
 def sole(folder: Path, name: str) -> Iterator[None]:
     """One process at a time at `name`; what dead ones left of it is swept. Freed at death."""
-    handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Unavailable(
+            f"cannot write to {folder}: {error.strerror}; set UNFIT_CACHE to a folder of yours"
+        ) from None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
         for left in folder.glob(f".{glob.escape(name)}-{'?' * 8}{disk.TEMPORARY}"):

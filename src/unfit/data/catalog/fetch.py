@@ -10,7 +10,7 @@ import http.client
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from unfit import disk
@@ -75,7 +75,6 @@ def identity(file: File) -> str:
 
 def verify(file: File, path: Path, told: Told | None = None) -> None:
     """An error if a file is not the one meant; a wrong download is removed, a person's file not."""
-    ours = path.parent == cache.cache_folder() / "downloads"
     expected = file.checksum or _recorded(path)
     size = path.stat().st_size
     wrong = None
@@ -87,7 +86,7 @@ def verify(file: File, path: Path, told: Told | None = None) -> None:
             wrong = f"has the checksum {found} instead of {expected}"
     if wrong is None:
         return
-    if ours:
+    if _ours(path):
         disk.remove(path)
         raise BadInput(f"{path} {wrong}; it was removed: run again to download it anew")
     raise BadInput(f"{path} {wrong}; replace it, or leave it out")
@@ -107,7 +106,12 @@ def _checksum(path: Path, kind: str, told: Told | None) -> str:
 def _recorded(path: Path) -> str | None:
     """The sha256 written when a file without a published checksum was downloaded."""
     beside = path.with_name(f"{path.name}.sha256")
-    return beside.read_text().strip() if beside.is_file() else None
+    return beside.read_text().strip() if _ours(path) and beside.is_file() else None
+
+
+def _ours(path: Path) -> bool:
+    """Whether we downloaded a file, and not a person put it there."""
+    return path.parent == cache.cache_folder() / "downloads"
 
 
 def _download(file: File, missing: str, told: Told | None) -> Path:
@@ -122,11 +126,12 @@ def _download(file: File, missing: str, told: Told | None) -> Path:
             return path
         try:
             sha256 = _stream(file, path, told)
-        except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise Unavailable(f"{file.url} answers {error.code} {error.msg}; {missing}") from None
+        except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-            raise Unavailable(f"{file.url} cannot be reached ({reason}); {missing}") from None
-        except ConnectionError as error:
-            raise Unavailable(f"{file.url} broke off ({error}); {missing}") from None
+            raise Unavailable(f"{file.url} cannot be fetched ({reason}); {missing}") from None
         if file.checksum is None:
             disk.write(path.with_name(f"{path.name}.sha256"), f"{sha256}\n".encode())
     return path
@@ -140,31 +145,40 @@ def _stream(file: File, path: Path, told: Told | None) -> str:
     with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
         length = answer.headers.get("Content-Length")
         total = int(length) if length and length.isdigit() else file.size
-        with cache.room(path.parent, total or 0, f"downloading {file.name}"):
-            with disk.replacing(path) as target:
-                while chunk := answer.read(CHUNK):
-                    target.write(chunk)
-                    digest.update(chunk)
-                    sha256.update(chunk)
-                    done += len(chunk)
-                    if told:
-                        told(f"downloading {file.name}", done, total or 0)
-                if total is not None and done != total:
-                    raise Unavailable(
-                        f"the download of {file.name} ended after {done:,} of {total:,} bytes; "
-                        "nothing was kept: run again"
-                    )
-                if file.size is not None and done != file.size:
-                    raise BadInput(
-                        f"{file.name} from {file.url} has {done:,} bytes instead of "
-                        f"{file.size:,}; nothing was kept"
-                    )
-                if wanted and digest.hexdigest() != wanted:
-                    raise BadInput(
-                        f"{file.name} from {file.url} has the checksum "
-                        f"{kind}:{digest.hexdigest()} instead of {file.checksum}; nothing was kept"
-                    )
+        room = cache.room(path.parent, total or 0, f"downloading {file.name}")
+        with room, disk.replacing(path) as target:
+            for chunk in _chunks(answer):
+                target.write(chunk)
+                digest.update(chunk)
+                sha256.update(chunk)
+                done += len(chunk)
+                if told:
+                    told(f"downloading {file.name}", done, total or 0)
+            if total is not None and done != total:
+                raise Unavailable(
+                    f"the download of {file.name} ended after {done:,} of {total:,} bytes; "
+                    "nothing was kept: run again"
+                )
+            if file.size is not None and done != file.size:
+                raise BadInput(
+                    f"{file.name} from {file.url} has {done:,} bytes instead of {file.size:,}; "
+                    "nothing was kept"
+                )
+            if wanted and digest.hexdigest() != wanted:
+                raise BadInput(
+                    f"{file.name} from {file.url} has the checksum {kind}:{digest.hexdigest()} "
+                    f"instead of {file.checksum}; nothing was kept"
+                )
     return f"sha256:{sha256.hexdigest()}"
+
+
+def _chunks(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The bytes that come, up to where they break off."""
+    try:
+        while chunk := answer.read(CHUNK):
+            yield chunk
+    except http.client.IncompleteRead as cut:
+        yield cut.partial
 
 
 def _missing(title: str, sources: Sequence[Source]) -> str:

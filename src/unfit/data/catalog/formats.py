@@ -1,25 +1,27 @@
-"""Readers of the formats public data sets come in; each gives arrays, or a sentence naming the file.
+"""Readers of the formats public data sets come in: arrays, or a sentence that names the file.
 
 What may be larger than memory is streamed into a temporary file that has no name (it is gone when
 the process is, however that ends) and mapped from there.
 """
 
-import bz2
-import gzip
 import lzma
 import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unfit.data.catalog import cache
+from unfit.data.sources import libsvm_blocks, unpacked
 from unfit.errors import BadInput
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 IDX_BYTES = 0x08  # the type code of unsigned bytes
 CIFAR_ROW = 1 + 3 * 32 * 32  # label, then red, green, blue
@@ -37,21 +39,12 @@ def reading(name: str) -> Iterator[None]:
         zipfile.BadZipFile,
     ) as error:  # fmt: skip
         first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-        raise BadInput(f"cannot read {name}: {first}; is it whole?") from None
-
-
-def opened(path: Path) -> IO[bytes]:
-    """A file for reading, unpacked as its name says."""
-    if path.suffix == ".gz":
-        return cast(IO[bytes], gzip.open(path, "rb"))
-    if path.suffix == ".bz2":
-        return cast(IO[bytes], bz2.open(path, "rb"))
-    return path.open("rb")
+        raise BadInput(f"cannot read {name}: {first}") from None
 
 
 def idx(path: Path) -> np.ndarray:
     """An IDX file of bytes (MNIST's format), plain or .gz: rows flattened, (n, p) or (n,)."""
-    with reading(path.name), opened(path) as file:
+    with reading(path.name), unpacked(path) as file:
         content = file.read()
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] != IDX_BYTES:
         raise BadInput(f"{path.name} is not an IDX file of bytes: it begins {content[:4]!r}")
@@ -70,8 +63,8 @@ def cifar(content: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
     """A batch of CIFAR-10's binary version: pixels (n, 3072), labels (n,)."""
     if not content or len(content) % CIFAR_ROW:
         raise BadInput(
-            f"{name} has {len(content):,} bytes, not a multiple of {CIFAR_ROW:,}: it is not CIFAR-10 "
-            "in the binary version, or not whole"
+            f"{name} has {len(content):,} bytes, not a multiple of {CIFAR_ROW:,}: it is not "
+            "CIFAR-10 in the binary version, or not whole"
         )
     rows = np.frombuffer(content, np.uint8).reshape(-1, CIFAR_ROW)
     if rows[:, 0].max() > 9:
@@ -111,11 +104,17 @@ def npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in names}
 
 
-def gathered(blocks: Iterable[np.ndarray], name: str) -> np.ndarray:
-    """Blocks of rows, (n, p) float32, one under another in a mapped file that has no name."""
+def gathered(blocks: Iterable[np.ndarray], name: str, nbytes: int = 0) -> np.ndarray:
+    """Blocks of rows, (n, p) float32, one under another in a mapped file that has no name.
+
+    nbytes: room the disk must have before the first block is made, where that is known.
+    """
     folder = cache.made("prepared")
     n, width = 0, 0
-    with cache.room(folder, 0, f"unpacking {name}"), tempfile.TemporaryFile(dir=folder) as file:
+    with (
+        cache.room(folder, nbytes, f"unpacking {name}"),
+        tempfile.TemporaryFile(dir=folder) as file,
+    ):
         for block in blocks:
             file.write(np.ascontiguousarray(block, np.float32).data)
             n, width = n + len(block), block.shape[1]
@@ -136,7 +135,7 @@ def _number_blocks(path: Path, width: int) -> Iterator[np.ndarray]:
     from pyarrow import csv
 
     names = [str(i) for i in range(width)]
-    with reading(path.name), opened(path) as file:
+    with reading(path.name), unpacked(path) as file:
         reader = csv.open_csv(
             file,
             csv.ReadOptions(use_threads=False, block_size=8 << 20, column_names=names),
@@ -149,16 +148,20 @@ def _number_blocks(path: Path, width: int) -> Iterator[np.ndarray]:
 
 
 def csv_columns(
-    content: bytes, name: str, header: Sequence[str] | None = None
+    content: bytes, name: str, header: Sequence[str] | None = None, needed: Sequence[str] = ()
 ) -> dict[str, np.ndarray]:
     """The columns of a small CSV file as text, stripped; named by `header` or by its first line."""
+    from csv import reader
+
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
 
     with reading(name):
-        options = csv.ReadOptions(column_names=None if header is None else list(header))
-        names = header or content.split(b"\n", 1)[0].decode().strip().split(",")
+        options = csv.ReadOptions(
+            use_threads=False, column_names=None if header is None else list(header)
+        )
+        names = header or next(reader([content.split(b"\n", 1)[0].decode().strip()]))
         table = csv.read_csv(
             pa.BufferReader(content),
             options,
@@ -167,28 +170,54 @@ def csv_columns(
                 column_types={name: pa.string() for name in names}, strings_can_be_null=False
             ),
         )
-        return {
+        columns = {
             key: np.asarray(pc.utf8_trim_whitespace(table[key]).to_pylist(), np.str_)
             for key in table.column_names
         }
+    return _with(columns, needed, name)
 
 
-def parquet_columns(path: Path, names: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+def parquet_columns(path: Path, needed: Sequence[str] = ()) -> dict[str, np.ndarray]:
     """The columns of a Parquet file as text."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     from unfit.data.text import as_text
 
     with reading(path.name):
-        table = parquet.read_table(path, columns=None if names is None else list(names))
-    columns: Mapping[str, pa.ChunkedArray] = dict(
-        zip(table.column_names, table.columns, strict=True)
-    )
-    found = {
-        key: np.asarray([v or "" for v in as_text(c.combine_chunks()).to_pylist()], np.str_)
-        for key, c in columns.items()
-    }
-    if missing := [name for name in names or () if name not in found]:
-        raise BadInput(f"{path.name} holds no column {', '.join(missing)}")
-    return found
+        table = parquet.read_table(path)
+        columns = {
+            key: [text for chunk in table[key].chunks for text in as_text(chunk).to_pylist()]
+            for key in table.column_names
+        }
+    found = {k: np.asarray([text or "" for text in texts], np.str_) for k, texts in columns.items()}
+    return _with(found, needed, path.name)
+
+
+def _with(
+    columns: dict[str, np.ndarray], needed: Sequence[str], name: str
+) -> dict[str, np.ndarray]:
+    if missing := [column for column in needed if column not in columns]:
+        raise BadInput(f"{name} holds no column {', '.join(missing)}")
+    if not len(next(iter(columns.values()), ())):
+        raise BadInput(f"{name} holds no rows")
+    return columns
+
+
+def libsvm_dense(path: Path, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """A LIBSVM file, plain, .gz or .bz2, streamed: rows (n, width) float32, labels (n,)."""
+    labels: list[np.ndarray] = []
+
+    def rows() -> Iterator[np.ndarray]:
+        for X, y in libsvm_blocks(path, width):
+            labels.append(y)
+            yield X.toarray()
+
+    return gathered(rows(), path.name), np.concatenate(labels)
+
+
+def libsvm_sparse(path: Path, width: int) -> tuple["sparse.csr_matrix", np.ndarray]:
+    """A LIBSVM file that fits in memory as sparse rows, and its labels."""
+    from scipy import sparse
+
+    rows, labels = zip(*libsvm_blocks(path, width), strict=True)
+    return sparse.vstack(rows, format="csr"), np.concatenate(labels)

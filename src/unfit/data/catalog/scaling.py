@@ -31,6 +31,15 @@ def standardise_by_one(X: np.ndarray, X_test: np.ndarray) -> None:
         rows /= np.float32(sd or 1.0)
 
 
+def standardise_columns(X: np.ndarray, test: np.ndarray, bound: float = 5.0) -> np.ndarray:
+    """(x - mean) / sd of each column over the rows not in `test`, within +-bound.
+
+    The bound is there because one extreme value would otherwise set the largest norm for all rows.
+    """
+    mean, sd = X[~test].mean(axis=0), X[~test].std(axis=0)
+    return np.asarray(np.clip((X - mean) / np.where(sd > 0, sd, 1), -bound, bound))
+
+
 def to_unit_range(X: np.ndarray, X_test: np.ndarray) -> None:
     """(x - min) / (max - min) of each column in place, the range that of the training rows X."""
     low, high = X.min(axis=0), X.max(axis=0)
@@ -52,3 +61,17 @@ def stratified(y: np.ndarray, n_test: int, seed: int) -> np.ndarray:
     for code in range(len(classes)):
         test[rng.permutation(np.flatnonzero(inverse == code))[: each[code]]] = True
     return test
+
+
+def at_random(n: int, n_test: int, seed: int) -> np.ndarray:
+    """Mask (n,) of n_test test rows."""
+    test = np.zeros(n, np.bool_)
+    test[np.random.default_rng(seed).permutation(n)[:n_test]] = True
+    return test
+
+
+def by_group(groups: np.ndarray, share: float, seed: int) -> np.ndarray:
+    """Mask (n,) of the rows of a share of the groups: nobody is in both parts."""
+    distinct = np.unique(groups)
+    order = np.random.default_rng(seed).permutation(len(distinct))
+    return np.isin(groups, distinct[order[: int(share * len(distinct))]])

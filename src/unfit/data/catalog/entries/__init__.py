@@ -1,6 +1,21 @@
 """The data sets unfit knows, one small file each (or one for a family)."""
 
-from unfit.data.catalog.entries import cifar2, covtype, higgs, mnist
+from unfit.data.catalog.entries import (
+    adult,
+    cifar2,
+    covtype,
+    diabetes130,
+    epsilon,
+    hapt,
+    higgs,
+    mnist,
+    movielens,
+    news,
+    small,
+)  # fmt: skip
 from unfit.data.catalog.entry import Entry
 
-ALL: tuple[Entry, ...] = (*mnist.ENTRIES, *cifar2.ENTRIES, *covtype.ENTRIES, *higgs.ENTRIES)
+MODULES = (
+    mnist, covtype, higgs, cifar2, epsilon, adult, diabetes130, movielens, hapt, news, small,
+)  # fmt: skip
+ALL: tuple[Entry, ...] = tuple(entry for module in MODULES for entry in module.ENTRIES)

@@ -12,6 +12,14 @@ CAT, SHIP = 3, 8
 _ARCHIVE = "cifar-10-binary.tar.gz"
 _TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 _TEST = "test_batch.bin"
+_LOOSE = {
+    "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+    "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+    "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+    "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+    "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+    _TEST: "803d5f7f4d78ea53de84dbe85f74fb6d",
+}
 
 
 def _read_npz(paths: Mapping[str, Path]) -> Raw:
@@ -77,7 +85,10 @@ ENTRIES = (
                 ),
                 _read_archive,
             ),
-            Source(tuple(File(n, size=30730000) for n in (*_TRAIN, _TEST)), _read_loose),
+            Source(
+                tuple(File(name, f"md5:{md5}", 30730000) for name, md5 in _LOOSE.items()),
+                _read_loose,
+            ),
         ),
         prepare=prepare,
         training=Training(epochs=500, batch_size=512, burn_in=20),

@@ -59,8 +59,9 @@ ENTRIES = (
                 (
                     File(
                         _PUBLIC,
-                        size=2816407858,
-                        url="https://archive.ics.uci.edu/ml/machine-learning-databases/00280/"
+                        "sha256:ea302c18164d4e3d916a1e2e83a9a8d07069fa6ebc7771e4c0540d54e593b698",
+                        2816407858,
+                        "https://archive.ics.uci.edu/ml/machine-learning-databases/00280/"
                         f"{_PUBLIC}",
                     ),
                 ),

@@ -1,0 +1,36 @@
+"""Made-up or real files of a data set, laid out as each of its sources wants them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from unfit.data import catalog
+from unfit.data.catalog import prepared, scaling
+from unfit.data.catalog.entry import Entry, Prepared
+
+
+def unchecked(entry: Entry) -> Entry:
+    """The entry for made-up files: they have other checksums."""
+
+    def plain(source: catalog.Source) -> catalog.Source:
+        files = tuple(replace(file, checksum=None, size=None) for file in source.files)
+        return replace(source, files=files)
+
+    return replace(entry, sources=tuple(plain(source) for source in entry.sources))
+
+
+def routes(entry: Entry, data: Path, *writers: Callable[[Path], None]) -> list[Prepared]:
+    """What is prepared of each route's files, when they are all there is."""
+    made = []
+    for write in writers:
+        for old in data.iterdir():
+            old.unlink()
+        write(data)
+        made.append(prepared.prepare(unchecked(entry)))
+    for other in made[1:]:
+        for name in ("X", "y", "X_test", "y_test"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(made[0], name))
+    assert np.isclose(scaling.largest_norm(made[0].X), 1, atol=1e-6)
+    return made
