@@ -2,7 +2,7 @@
 
 import typer
 
-from unfit.cli import bench, demo, workspace
+from unfit.cli import bench, demo, reproduce, workspace
 
 app = typer.Typer(
     name="unfit",
@@ -25,6 +25,7 @@ app.command("status")(workspace.status)
 app.command("audit")(workspace.audit)
 app.command("retrain")(workspace.retrain)
 app.command("bench")(bench.bench)
+app.command("reproduce")(reproduce.reproduce)
 
 
 @app.command("version")

@@ -88,4 +88,6 @@ def add_contender(
 BATCHES = tuple(parts(count) for count in (8, 4, 2, 1))
 add_contender(METHODS["fisher"], BATCHES, "FISHER", "#0072B2")
 add_contender(METHODS["influence"], BATCHES, "INFLUENCE", "#009E73")
-add_contender(METHODS["deltagrad"], tuple(period(t) for t in (2, 5, 50, 100)), "DELTAGRAD", "#D55E00")
+add_contender(
+    METHODS["deltagrad"], tuple(period(t) for t in (2, 5, 50, 100)), "DELTAGRAD", "#D55E00"
+)

@@ -61,15 +61,11 @@ def uniform_classes(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate(drawn) if drawn else np.zeros(0, np.int64)
 
 
-def _at_random(
-    rows: np.ndarray, norms: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _at_random(rows: np.ndarray, norms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permutation(rows)
 
 
-def _largest_first(
-    rows: np.ndarray, norms: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def _largest_first(rows: np.ndarray, norms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rows[np.argsort(-norms[rows], kind="stable")]
 
 

@@ -58,12 +58,15 @@ def retrainings(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
         start = perf_counter()
         deletion = laboratory.deletion(run.law, run.fraction, run.seed)
         weights = laboratory.retrained(deletion)
-        yield run, {
-            "deleted": len(deletion.rows),
-            "acc_test_retrained": laboratory.accuracy(weights),
-            "acc_deleted_retrained": laboratory.accuracy_deleted(weights, deletion),
-            "seconds_spent": perf_counter() - start,
-        }
+        yield (
+            run,
+            {
+                "deleted": len(deletion.rows),
+                "acc_test_retrained": laboratory.accuracy(weights),
+                "acc_deleted_retrained": laboratory.accuracy_deleted(weights, deletion),
+                "seconds_spent": perf_counter() - start,
+            },
+        )
 
 
 def unlearnings(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
@@ -98,9 +101,11 @@ def unlearnings(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
                 rng = generator("publish", laboratory.name, run)
                 weights = noisy.perturbed(weights, rng)
                 initial = noisy.perturbed(initial, rng)
-            yield run, _compared(laboratory, run, deletion, initial, weights) | {
-                "seconds_spent": perf_counter() - start
-            }
+            yield (
+                run,
+                _compared(laboratory, run, deletion, initial, weights)
+                | {"seconds_spent": perf_counter() - start},
+            )
             start = perf_counter()
 
 

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from unfit.data.catalog import Prepared
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.plans import VOLUMES
@@ -36,6 +37,15 @@ class Subject:
     def volume(self, name: str) -> float:
         assert self.volumes is not None
         return self.volumes[VOLUMES.index(name)]
+
+
+def subject_of(data: Prepared) -> Subject:
+    entry = data.entry
+    return Subject(
+        entry.name, data.title, data.n, len(data.y_test), data.d, data.k, entry.volumes,
+        entry.theta, entry.training.epochs, entry.training.batch_size, entry.training.burn_in,
+        entry.intercept, entry.target, entry.about, entry.speed_only,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,9 +97,9 @@ class Findings:
         if times.empty:
             return means.assign(speed_up=np.nan, speed_up_exact=np.nan)
         measures = [*wanted, "speed_up", "speed_up_exact"]
-        return means.drop(
-            columns=["speed_up", "speed_up_exact"], errors="ignore"
-        ).merge(times[measures], on=wanted, how="left")
+        return means.drop(columns=["speed_up", "speed_up_exact"], errors="ignore").merge(
+            times[measures], on=wanted, how="left"
+        )
 
     def case(self, subject: Subject, volume: str, sigma: float, method: str) -> pd.DataFrame:
         """A method's points at a volume and a sigma, from the smallest tau to the largest."""

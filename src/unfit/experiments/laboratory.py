@@ -22,6 +22,7 @@ from unfit.experiments.deletions import count_of, first, order_of
 from unfit.experiments.randomness import generator
 from unfit.methods import METHODS, Method, Settings, State
 
+
 @dataclass(frozen=True)
 class Deletion:
     """Rows that a law deletes at a seed."""
@@ -45,7 +46,8 @@ class Laboratory:
 
     @cached_property
     def norms(self) -> np.ndarray:
-        return np.sqrt(np.einsum("ij,ij->i", self.data.X, self.data.X, dtype=np.float64))
+        squares = np.einsum("ij,ij->i", self.data.X, self.data.X, dtype=np.float64)
+        return np.asarray(np.sqrt(squares))
 
     def deletion(self, law: str, fraction: float, seed: int) -> Deletion:
         rows = first(self._order(law, seed), count_of(fraction, len(self.data.y)), law)
@@ -139,7 +141,7 @@ class Laboratory:
         key = "/".join(map(str, (self.name, self.data.entry.version, self.data.n, *names)))
         path = self._models / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
         try:
-            return np.load(path, allow_pickle=False)
+            return np.asarray(np.load(path, allow_pickle=False))
         except (OSError, ValueError, EOFError):
             weights = train()
         self._models.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ PACKAGES = ("unfit", "numpy", "scipy", "numba", "scikit-learn", "torch")
 
 
 def machine() -> dict[str, object]:
-    versions = {}
+    versions: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
             versions[package] = metadata.version(package)

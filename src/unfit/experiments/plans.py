@@ -49,6 +49,7 @@ class Plan:
     kind: str
     title: str
     number: str
+    caption: str
     sweeps: tuple[Mapping[str, Any], ...]
 
     def runs(self, laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
@@ -82,8 +83,9 @@ def read_plan(name: str, text: str) -> Plan:
         if wrong:
             raise BadInput(f"{name}.yaml: a run of kind {kind} has no {sorted(wrong)[0]!r}")
     return Plan(
-        name, content["kind"], content["title"], content.get("number", ""), tuple(content["runs"])
-    )
+        name, content["kind"], content["title"], content.get("number", ""),
+        content.get("caption", ""), tuple(content["runs"]),
+    )  # fmt: skip
 
 
 def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
@@ -104,9 +106,7 @@ def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) ->
                 for step, fraction in enumerate(fractions, 1):
                     yield Run(kind, name, law, fraction, method, policy=str(policy), step=step)
         else:
-            for fraction, method, sigma, seed in product(
-                fractions, _methods(sweep), sigmas, seeds
-            ):
+            for fraction, method, sigma, seed in product(fractions, _methods(sweep), sigmas, seeds):
                 for tau in _taus(sweep, method):
                     yield Run(kind, name, law, fraction, method, tau, sigma, seed)
 

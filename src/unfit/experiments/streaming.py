@@ -46,7 +46,9 @@ def streams(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, 
     fractions = sorted({run.fraction for run in runs})
     wanted = {(run.policy, run.step): run for run in runs}
     method = laboratory.method(contender, 0.0)
-    test = Rows(laboratory.data.X_test, np.asarray(laboratory.data.y_test), laboratory.data.entry.intercept)
+    test = Rows(
+        laboratory.data.X_test, np.asarray(laboratory.data.y_test), laboratory.data.entry.intercept
+    )
     retrained = []
     for fraction in fractions:
         deletion = laboratory.deletion(law, fraction, seed)
@@ -74,9 +76,7 @@ def _one(
     rng = generator("stream", laboratory.name, name, seed)
     state = laboratory.trained_by(contender, 0.0, seed)
     initial = hits(state.weights, test)
-    baseline = rehearse(
-        method, state, data, test, initial, rng, laboratory.data.entry.theta
-    )
+    baseline = rehearse(method, state, data, test, initial, rng, laboratory.data.entry.theta)
     classes = [str(c) for c in range(laboratory.data.k)]
     everyone = np.arange(len(test))
     state, cost, gone = method.prepare(state, data), 0.0, np.zeros(0, np.int64)

@@ -67,11 +67,11 @@ def _spread(
     pipes: dict[Connection, Any] = {}
     waiting = list(reversed(todo))
     try:
-        for _ in range(workers):
+        for number in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=work, args=(theirs, runs.folder / "models", threads, tuple(extensions)),
-                daemon=True,
+                target=work, daemon=True,
+                args=(theirs, runs.folder / "models", number, threads, tuple(extensions)),
             )  # fmt: skip
             process.start()
             theirs.close()
@@ -122,13 +122,13 @@ def _receive(
 
 
 def work(
-    pipe: Connection, models: Path, threads: int, extensions: tuple[Path, ...]
+    pipe: Connection, models: Path, number: int, threads: int, extensions: tuple[Path, ...]
 ) -> None:  # pragma: no cover (a process of its own)
     """A worker: groups in, finished runs out."""
     if hasattr(os, "sched_setaffinity"):
         mine = sorted(os.sched_getaffinity(0))
         if threads < len(mine):
-            start = (os.getpid() * threads) % len(mine)
+            start = number * threads
             os.sched_setaffinity(0, {mine[(start + i) % len(mine)] for i in range(threads)})
     laboratory: Laboratory | None = None
     try:

@@ -38,17 +38,20 @@ def timings(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, 
             state = method.prepare(trained, laboratory.engine)
             state_of = wanted, state, perf_counter() - before
         method = laboratory.method(contender, run.sigma, run.tau, len(deletion.rows))
-        yield run, {
-            "deleted": len(deletion.rows),
-            "seconds_unlearn": _unlearning(laboratory, method, state_of[1], deletion),
-            "seconds_prepare": state_of[2],
-            **retraining,
-            "load": os.getloadavg()[0],
-            "cores": here["cores"],
-            "processor": here["processor"],
-            "when": here["when"],
-            "seconds_spent": perf_counter() - start,
-        }
+        yield (
+            run,
+            {
+                "deleted": len(deletion.rows),
+                "seconds_unlearn": _unlearning(laboratory, method, state_of[1], deletion),
+                "seconds_prepare": state_of[2],
+                **retraining,
+                "load": os.getloadavg()[0],
+                "cores": here["cores"],
+                "processor": here["processor"],
+                "when": here["when"],
+                "seconds_spent": perf_counter() - start,
+            },
+        )
         start = perf_counter()
 
 
@@ -67,9 +70,7 @@ def shortest(work: Callable[[], object], reset: Callable[[], object] | None = No
     return best
 
 
-def _unlearning(
-    laboratory: Laboratory, method: Method, state: State, deletion: Deletion
-) -> float:
+def _unlearning(laboratory: Laboratory, method: Method, state: State, deletion: Deletion) -> float:
     rng = generator("timing")
     ready = [state]
 

@@ -211,9 +211,7 @@ class Method(ABC):
             n, self.settings.l2,
         )  # fmt: skip
 
-    def released(
-        self, weights: np.ndarray, data: Engine, rng: np.random.Generator
-    ) -> np.ndarray:
+    def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         """What is published of the optimum of the remaining rows: weights with fresh noise."""
         return self.perturbed(weights, rng)
 

@@ -17,9 +17,7 @@ class Fisher(OneStep):
     name = "fisher"
     roots = True
 
-    def released(
-        self, weights: np.ndarray, data: Engine, rng: np.random.Generator
-    ) -> np.ndarray:
+    def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         if self.settings.sigma == 0:
             return weights
         hessians = self.statistics(data, weights).hessian_sum

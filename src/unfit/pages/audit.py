@@ -1,21 +1,11 @@
 """The page of an audit."""
 
-from functools import cache
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from unfit.pages import svg
+from unfit.pages.templating import templates
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Status
 
 SHOWN = 30  # decisions on a page
-
-
-@cache
-def templates() -> Environment:
-    return Environment(
-        loader=PackageLoader("unfit.pages"), autoescape=True, undefined=StrictUndefined
-    )
 
 
 def audit_page(report: Report, status: Status) -> str:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from unfit.pages import svg
-from unfit.pages.audit import estimates_plot, templates
+from unfit.pages.audit import estimates_plot
+from unfit.pages.templating import templates
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Employed, Status
 

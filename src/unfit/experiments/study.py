@@ -1,0 +1,153 @@
+"""A study: from the names of figures and tables to finished runs, pictures, tables and claims."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+import pandas as pd
+
+from unfit import disk
+from unfit.data import catalog
+from unfit.errors import BadInput, Unavailable
+from unfit.experiments.agreement import Agreement, agreements, farther
+from unfit.experiments.claims import Claim, claims
+from unfit.experiments.figures import FIGURES, draw
+from unfit.experiments.findings import Findings, subject_of
+from unfit.experiments.laboratory import Laboratory
+from unfit.experiments.machine import machine
+from unfit.experiments.plans import Effort, Plan, plans
+from unfit.experiments.runs import Run, Runs
+from unfit.experiments.sweep import Progress, extend, sweep
+from unfit.experiments.table import Table
+from unfit.experiments.tables import TABLES
+
+PAPER = ("mnist-b", "mnist", "cifar2", "covtype", "higgs")
+QUICK = ("digits-b", "digits", "breast-cancer")
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to reproduce. names: of plans, or `all`; an empty tuple of data sets: the paper's."""
+
+    folder: Path
+    names: tuple[str, ...] = ("all",)
+    datasets: tuple[str, ...] = ()
+    quick: bool = False
+    seeds: int | None = None
+    workers: int = 1
+    resume: bool = False
+    extensions: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class Told:
+    """Whom to tell: of bytes and stages while data is prepared, and of runs."""
+
+    preparing: Callable[[str, int, int], None] | None = None
+    running: Callable[[Progress], None] | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A plan's figures: SVG files by name."""
+
+    plan: Plan
+    pictures: dict[str, Path]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a study. runs done now, and finished in all; seconds it took this time, and that
+    all its runs took in whatever process."""
+
+    findings: Findings
+    figures: list[Drawn]
+    tables: list[Table]
+    claims: list[Claim]
+    agreements: list[Agreement]
+    farther: pd.DataFrame
+    machine: dict[str, object]
+    done: int
+    finished: int
+    seconds: float
+    quick: bool
+    written: list[Path] = field(default_factory=list)
+
+
+def chosen(names: Sequence[str]) -> list[Plan]:
+    known = plans()
+    if not names or "all" in names:
+        return list(known.values())
+    for name in names:
+        if name not in known:
+            raise BadInput(f"there is no figure or table {name!r}; there are {', '.join(known)}")
+    return [known[name] for name in names]
+
+
+def reproduce(study: Study, told: Told | None = None) -> Outcome:
+    """Run what is missing, then draw and tabulate."""
+    told = told or Told()
+    start = monotonic()
+    wanted_plans = chosen(study.names)
+    _check_folder(study)
+    extend(study.extensions)
+    laboratories = {
+        name: Laboratory(catalog.load(name, told.preparing), study.folder / "models")
+        for name in study.datasets or (QUICK if study.quick else PAPER)
+    }
+    runs = Runs(study.folder)
+    effort = Effort(study.seeds or (1 if study.quick else None), 2 if study.quick else 1)
+    wanted = [
+        run for plan in wanted_plans for lab in laboratories.values()
+        for run in plan.runs(lab, effort)
+    ]  # fmt: skip
+    done = sweep(runs, wanted, laboratories, study.workers, study.extensions, told.running)
+    _note_machine(study, done, monotonic() - start)
+    return finish(study, runs, wanted, laboratories, done, monotonic() - start)
+
+
+def finish(
+    study: Study, runs: Runs, wanted: Sequence[Run], laboratories: dict[str, Laboratory],
+    done: int, seconds: float,
+) -> Outcome:  # fmt: skip
+    """Figures, tables and claims from what is there."""
+    subjects = tuple(subject_of(lab.data) for lab in laboratories.values())
+    frame = runs.frame()
+    frame = frame[frame["dataset"].isin(laboratories)]
+    findings = Findings(frame, subjects)
+    figures, tables, written = [], [], []
+    for plan in chosen(study.names):
+        if plan.name in FIGURES:
+            pictures = draw(plan.name, findings, study.folder / "figures")
+            figures.append(Drawn(plan, pictures))
+            written += list(pictures.values())
+        else:
+            table = TABLES[plan.name](findings)
+            table.write(study.folder / "tables")
+            tables.append(table)
+            written.append(study.folder / "tables" / f"{plan.name}.txt")
+    return Outcome(
+        findings, figures, tables, claims(findings), agreements(findings), farther(findings),
+        machine(), done, len(set(wanted)), seconds, study.quick, written,
+    )  # fmt: skip
+
+
+def _check_folder(study: Study) -> None:
+    there = (study.folder / "runs.parquet").exists() or (study.folder / "runs.journal").exists()
+    if there and not study.resume:
+        count = len(Runs(study.folder))
+        raise Unavailable(
+            f"{study.folder} holds {count:,} finished runs; --resume goes on from them, or name "
+            "another --output"
+        )
+
+
+def _note_machine(study: Study, done: int, seconds: float) -> None:
+    """One line for each time runs were done: when, where, how many, how long."""
+    if done:
+        path = study.folder / "sessions.jsonl"
+        before = path.read_bytes() if path.exists() else b""
+        line = json.dumps(machine() | {"runs": done, "seconds": round(seconds, 1)})
+        disk.write(path, before + line.encode() + b"\n")
