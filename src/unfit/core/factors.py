@@ -100,9 +100,9 @@ class Inverse(Kept):
         rough = U.dtype == np.float32 or contraction <= 1e-4
         return DowndatedInverse(self, U.T.astype(np.float64), shift, contraction, rough)
 
-    def corrected(self, U: np.ndarray, shift: float) -> "Corrected":
-        """The same for many rows U, which are not few enough for Woodbury."""
-        return Corrected(self, U, shift)
+    def corrected(self, leaving: Product, shift: float, precision: float) -> "Corrected":
+        """The same for more rows, known by the products with their Hessian."""
+        return Corrected(self, leaving, shift, precision)
 
     def downdated(self, U: np.ndarray, shift: float) -> "Inverse":
         """About H - U^T U - shift I for a few rows U: a guide, not to be solved with alone."""
@@ -156,36 +156,37 @@ class DowndatedInverse(Factor):
 
 @dataclass(frozen=True)
 class Corrected(Factor):
-    """H - U^T U - shift I for many rows U of a wide problem, by conjugate gradients and H^-1.
+    """H - D - shift I for many rows that leave, by conjugate gradients and H^-1.
 
-    Costs some dozens of products with H, H^-1 and U instead of m d^2 + d^3 / 3. With float32 rows
-    the products with U are float32's, as a sum over them would be.
+    Known of D, their Hessian, are its products, each a pass over the leaving rows: with H^-1 to
+    guide, a few of them do instead of m d^2 + d^3 / 3. The preconditioned residual z = H^-1 r has
+    H z = r, so that products with H come by the same recurrence as the directions, for nothing.
     """
 
     base: Inverse
-    U: np.ndarray
+    leaving: Product
     shift: float
+    precision: float
 
     def _product(self, v: np.ndarray) -> np.ndarray:
-        through = self.U.T @ (self.U @ v.astype(self.U.dtype))
-        return np.asarray(self.base.hessian @ v - through - self.shift * v)
+        return np.asarray(self.base.hessian @ v - self.leaving(v) - self.shift * v)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        precision = _PRECISION if self.U.dtype == np.float64 else 1e-7
         x = np.zeros_like(rhs)
         residual = rhs
-        z = self.base.roughly(residual)
-        direction, rz = z, float(residual @ z)
+        direction = self.base.inverse @ residual
+        straight, rz = residual, float(residual @ direction)  # straight = H direction
         for _ in range(_MAX_STEPS):
-            image = self._product(direction)
+            image = straight - self.leaving(direction) - self.shift * direction
             step = rz / float(direction @ image)
             x = x + step * direction
             residual = residual - step * image
-            if np.linalg.norm(residual) <= precision * np.linalg.norm(rhs):
+            if np.linalg.norm(residual) <= self.precision * np.linalg.norm(rhs):
                 break
-            z = self.base.roughly(residual)
+            z = self.base.inverse @ residual
             rz, before = float(residual @ z), rz
             direction = z + (rz / before) * direction
+            straight = residual + (rz / before) * straight
         return x
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:

@@ -12,13 +12,22 @@ from typing import Literal
 import numpy as np
 
 from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
-from unfit.core.objective import Rows, hessian_sum, margins, root_weighted, value_gradient_sum
+from unfit.core.objective import (
+    Rows,
+    gradient_by_blas,
+    hessian_sum,
+    margins,
+    root_weighted,
+    rough_products,
+    value_gradient_sum,
+)
 
 FEW_ROWS_PER_COLUMN = 0.25  # Woodbury pays for m below this share of d,
 FEW_ROWS_OF_ALL = 0.1  # and converges fast for m below this share of n
-WIDE = 1024  # columns from which conjugate gradients beat both Woodbury and a new factor,
+WIDE = 512  # columns from which conjugate gradients beat both Woodbury and a new factor,
 FEW_ROWS = 32  # if this many rows leave,
 MANY_ROWS_OF_ALL = 0.4  # and no more than this share of all
+PRECISION, ROUGH_PRECISION = 1e-11, 3e-7  # relative, of what is iterated with float64 or 32 rows
 SPECTRUM_UP_TO = 1024  # columns for which 10 d^3 of eigh ahead of time is acceptable
 
 Way = Literal["woodbury", "iterate", "factorize"]
@@ -93,7 +102,7 @@ def cheapest(statistics: Statistics, m: int) -> Way:
 
 def gradient_of_rows(rows: Rows, weights: np.ndarray, l2: float) -> np.ndarray:
     """sum (p - t) x + l2 m w over the given rows, (k, d)."""
-    return np.asarray(value_gradient_sum(rows, weights)[1] + l2 * len(rows) * weights)
+    return np.asarray(gradient_by_blas(rows, weights) + l2 * len(rows) * weights)
 
 
 def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) -> Sequence[Factor]:
@@ -101,21 +110,35 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
     W, shift = statistics.weights, statistics.l2 * len(rows)
     way = way or cheapest(statistics, len(rows))
     if way == "factorize":
-        hessian = statistics.hessian_sum - hessian_sum(rows, W)
-        _add_to_diagonals(hessian, -shift)
-        return [Cholesky.of(h) for h in hessian]
+        return factors_less(statistics, hessian_sum(rows, W), len(rows))
     if statistics.factors is None:
         raise ValueError("no factors were prepared")
+    if way == "iterate":
+        return _corrected(statistics, rows, shift)
     margin = margins(rows.X, W)
+    return [
+        factor.without(
+            root_weighted(rows.X, margin[:, c], rows.intercept), shift, len(rows) / statistics.n
+        )
+        for c, factor in enumerate(statistics.factors)
+    ]
+
+
+def factors_less(statistics: Statistics, hessian_of_rows: np.ndarray, m: int) -> Sequence[Factor]:
+    """The Hessians less that of m rows, which is given without its regulariser."""
+    hessian = statistics.hessian_sum - hessian_of_rows
+    _add_to_diagonals(hessian, -statistics.l2 * m)
+    return [Cholesky.of(h) for h in hessian]
+
+
+def _corrected(statistics: Statistics, rows: Rows, shift: float) -> list[Factor]:
+    leaving = rough_products(rows, statistics.weights)
+    precision = PRECISION if rows.X.dtype == np.float64 else ROUGH_PRECISION
     found: list[Factor] = []
-    for c, factor in enumerate(statistics.factors):
-        U = root_weighted(rows.X, margin[:, c], rows.intercept)
-        if way == "woodbury":
-            found.append(factor.without(U, shift, len(rows) / statistics.n))
-        elif isinstance(factor, Inverse):
-            found.append(factor.corrected(U, shift))
-        else:
+    for c, factor in enumerate(statistics.factors or ()):
+        if not isinstance(factor, Inverse):
             raise ValueError("only a kept inverse can be corrected for many rows")
+        found.append(factor.corrected(leaving[c], shift, precision))
     return found
 
 

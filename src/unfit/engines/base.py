@@ -55,6 +55,10 @@ class Engine(Protocol):
 
     def take(self, rows: np.ndarray) -> Rows: ...
 
+    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The gradient (k, d) and Hessian (k, d, d) sums of the given rows."""
+        ...
+
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray: ...
 
     def value_gradient_sum(

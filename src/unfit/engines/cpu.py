@@ -49,6 +49,9 @@ class CpuEngine:
     def take(self, rows: np.ndarray) -> Rows:
         return self.rows.take(rows)
 
+    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return objective.sums_of_rows(self.rows, rows, W)
+
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return objective.margins(self.rows.X[rows], W)
 

@@ -16,7 +16,13 @@ import numpy as np
 
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooFar
 from unfit.core.objective import Rows, margins, root_weighted
-from unfit.core.statistics import FEW_ROWS_PER_COLUMN, factors_without, gradient_of_rows
+from unfit.core.statistics import (
+    FEW_ROWS_PER_COLUMN,
+    cheapest,
+    factors_less,
+    factors_without,
+    gradient_of_rows,
+)
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split
 
@@ -49,10 +55,17 @@ class OneStep(Method):
         rng: np.random.Generator,
     ) -> State:  # fmt: skip
         W, left = state.weights, state.n - len(batch)
+        known = state.statistics
+        usable = known is not None and len(batch) <= left and not self._refines
+        if usable and known is not None and cheapest(known, len(batch)) == "factorize":
+            gradient, hessian = data.sums_of(W, batch)
+            of_deleted = gradient + self.settings.l2 * len(batch) * W
+            factors = factors_less(known, hessian, len(batch))
+            of_remaining = known.gradient_sum - of_deleted
+            return moved(state, self.step(W, of_remaining, of_deleted, factors, rng), left)
         rows = data.take(batch)
         of_deleted = gradient_of_rows(rows, W, self.settings.l2)
-        known = state.statistics
-        if known is not None and len(batch) <= left and not self._refines:
+        if usable and known is not None:
             factors = factors_without(known, rows)
             of_remaining = known.gradient_sum - of_deleted
             return moved(state, self.step(W, of_remaining, of_deleted, factors, rng), left)
