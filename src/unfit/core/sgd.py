@@ -19,6 +19,7 @@ from unfit.core.rows import BLOCK, add_gradient
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
 
 FLUSH = 1024  # rows summed in the data's precision before the float64 sum takes over
+WORTH_A_BARRIER = 1 << 13  # multiply-adds of a step: fewer are done before threads have met
 WORK_PER_CALL = 2e9  # multiply-adds between two looks at Ctrl-C and the progress bar
 
 Progress = Callable[[int, int], None]
@@ -85,7 +86,8 @@ def train_sgd(
     """
     k, d = start.shape
     width = layout.X.shape[1]
-    threads = threads or available_threads()
+    if threads is None:
+        threads = min(available_threads(), 1 + plan.batch_size * k * width // WORTH_A_BARRIER)
     weights = np.zeros((threads, k, width))
     weights[:, :, :d] = start
     tilt_padded = np.zeros((k, width))

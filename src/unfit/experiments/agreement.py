@@ -9,6 +9,7 @@ from unfit.experiments.findings import Findings
 
 SETS = ("mnist-b", "mnist", "cifar2", "covtype")
 MEAN = {"test": 0.01, "deleted": 0.02}
+CASE = ("law", "method", "tau", "model")
 SINGLE = {"test": 0.03, "deleted": 0.06}
 
 
@@ -72,7 +73,7 @@ def farther(findings: Findings) -> pd.DataFrame:
                     n = max(1, int(row["fraction"] * sizes[row["dataset"]][1] + 1e-9))
                 rows.append({
                     "what": what, "part": part, "dataset": row["dataset"],
-                    "case": ", ".join(str(row[c]) for c in ("law", "method", "tau", "model") if c in row),
+                    "case": ", ".join(str(row[c]) for c in CASE if c in row),
                     "fraction": row["fraction"], "ours": row[f"{part}_ours"],
                     "published": row[f"{part}_published"],
                     "difference": row[f"{part}_difference"],

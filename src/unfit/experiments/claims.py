@@ -157,8 +157,8 @@ def smaller_tau(findings: Findings, subject: Subject) -> Verdict | None:
 
 
 def _sigmas(findings: Findings) -> tuple[float, float]:
-    noisy = sorted(s for s in findings.frame["sigma"].unique() if s > 0)
-    return noisy[0], noisy[-1]
+    noisy = [s for s in findings.of("unlearn")["sigma"].unique() if s > 0]
+    return min(noisy, default=0.0), max(noisy, default=0.0)
 
 
 @claim("A larger sigma lowers disparity.", "effectiveness-certifiability")

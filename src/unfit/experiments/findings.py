@@ -138,13 +138,14 @@ class Findings:
         ours = self.curves
         rows = []
         for point in published.curves().itertuples():
-            here = ours[(ours["dataset"] == point.dataset) & (ours["law"] == point.law)]
+            law = published.LAWS.get(point.law, point.law)
+            here = ours[(ours["dataset"] == point.dataset) & (ours["law"] == law)]
             if here.empty:
                 continue
             exact = here[np.isclose(here["fraction"], min(point.fraction, here["fraction"].max()))]
             for one in exact.itertuples():
                 rows.append({
-                    "dataset": point.dataset, "law": point.law, "fraction": point.fraction,
+                    "dataset": point.dataset, "law": law, "fraction": point.fraction,
                     "test_published": point.acc_test_retrained,
                     "test_ours": one.acc_test_retrained,
                     "deleted_published": point.acc_deleted_retrained,

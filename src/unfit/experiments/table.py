@@ -77,11 +77,11 @@ class Table:
 
 def _shown(value: Cell, spec: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
+        return "-"
     return str(value) if spec == "" or isinstance(value, str) else format(value, spec)
 
 
 def _escaped(text: str) -> str:
     for character in "\\&%#_":
         text = text.replace(character, "\\" + character if character != "\\" else "/")
-    return text.replace("–", "--")
+    return text

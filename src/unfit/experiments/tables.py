@@ -116,8 +116,8 @@ def correlation(findings: Findings) -> Table:
                      published.SPEARMAN.get(s.name)))  # fmt: skip
     columns = {"data set": "", "Pearson": ".3f", "published": ".3f", "Spearman": ".3f",
                "published ": ".3f"}  # fmt: skip
-    return _table("correlation", columns, rows,
-                  "FISHER, m' = m, sigma 0, targeted-random, over fractions up to theta.")  # fmt: skip
+    note = "FISHER, m' = m, sigma 0, targeted-random, over fractions up to theta."
+    return _table("correlation", columns, rows, note)
 
 
 def estimates(findings: Findings, subject: Subject) -> pd.DataFrame | None:
@@ -173,7 +173,8 @@ def speed_ups(findings: Findings) -> Table:
     }  # fmt: skip
     note = (
         "sigma 1, large volume, targeted-informed. SGD: the paper's retraining, by our own "
-        "kernels; exact: Newton from the current weights. Preparing is done after training, off the request."
+        "kernels; exact: Newton from the current weights. Preparing is done after training, off "
+        "the request."
     )
     return _table("speed-ups", columns, rows, note)
 
@@ -195,8 +196,8 @@ def published_accuracy(findings: Findings) -> Table:
     beside = findings.beside_accuracy
     rows: list[tuple[Cell, ...]] = [
         (titles[r.dataset], CONTENDERS[r.method].label, f"m' = {r.tau}", r.fraction, r.sigma,
-         r.model, r.test_ours, r.test_published, r.test_difference, r.deleted_ours, r.deleted_published,
-         r.deleted_difference)
+         r.model, r.test_ours, r.test_published, r.test_difference, r.deleted_ours,
+         r.deleted_published, r.deleted_difference)
         for r in beside.itertuples()
         if r.dataset in titles
     ]  # fmt: skip

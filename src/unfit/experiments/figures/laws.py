@@ -66,7 +66,8 @@ def _panel(
             alpha=0.18, linewidth=0,
         )  # fmt: skip
         there = theirs[
-            (theirs["dataset"] == subject.name) & (theirs["law"] == law)
+            (theirs["dataset"] == subject.name)
+            & (theirs["law"].replace(published.LAWS) == law)
             & (theirs["fraction"] >= low) & (theirs["fraction"] <= high)
         ]  # fmt: skip
         if len(there) > 1:

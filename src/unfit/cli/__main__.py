@@ -1,0 +1,5 @@
+"""`python -m unfit.cli`."""
+
+from unfit.cli import app
+
+app()

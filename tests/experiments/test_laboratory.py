@@ -1,0 +1,126 @@
+"""Runs against the same thing done by hand, and noise that is nobody else's."""
+
+import numpy as np
+import pytest
+from studies import TINY
+
+from unfit.audit import predicted
+from unfit.core.metrics import accuracy, sape
+from unfit.data.catalog import CATALOG, load
+from unfit.errors import BadInput
+from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.doing import do, group_of, groups
+from unfit.experiments.laboratory import Laboratory
+from unfit.experiments.plans import Effort, plans, read_plan
+from unfit.experiments.runs import Run
+from unfit.methods import METHODS, Settings
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("laboratory")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("UNFIT_CACHE", str(folder / "cache"))
+    mine = "tiny" not in CATALOG
+    if mine:
+        exec(TINY, {})
+    yield Laboratory(load("tiny"), folder / "models")
+    if mine:
+        CATALOG.pop("tiny")
+    patch.undo()
+
+
+def unlearn(laboratory, method, tau, sigma=0.0, fraction=0.1, seed=0):
+    run = Run("unlearn", "tiny", "targeted-informed", fraction, method, tau, sigma, seed)
+    ((_, row),) = do(laboratory, [run])
+    return row
+
+
+def test_a_run_is_what_the_method_does_by_hand(laboratory):
+    row = unlearn(laboratory, "fisher", "m/4")
+    deletion = laboratory.deletion("targeted-informed", 0.1, 0)
+    settings = Settings(solver="sgd", epochs=5, batch_size=32, burn_in=5, deletion_batch_size=10)
+    method = METHODS["fisher"](settings)
+    state = method.train(laboratory.engine, laboratory.initial_randomness(0))
+    np.testing.assert_array_equal(state.weights, laboratory.initial(0))
+    updated = method.unlearn(state, laboratory.engine, deletion.rows, np.random.default_rng(0))
+    data = laboratory.data
+    test = accuracy(predicted(data.X_test, updated.weights), data.y_test)
+    best = accuracy(predicted(data.X_test, laboratory.retrained(deletion)), data.y_test)
+    assert row["deleted"] == 40
+    assert row["acc_test_unlearned"] == test
+    assert row["acc_err"] == sape(best, test)
+
+
+def test_deltagrad_starts_from_the_model_that_all_share(laboratory):
+    state = laboratory.trained_by(CONTENDERS["deltagrad"], 0.0, 0)
+    np.testing.assert_allclose(state.weights, laboratory.initial(0), rtol=1e-6)
+    assert state.run is not None
+
+
+def test_noise_is_drawn_anew_for_training_and_retraining(laboratory):
+    deletion = laboratory.deletion("targeted-informed", 0.1, 0)
+    nothing = laboratory.deletion("targeted-informed", 0.0, 0)
+    for contender in CONTENDERS.values():
+        if contender.method.noise == "end":
+            continue
+        trained = laboratory.trained_by(contender, 1.0, 0).weights - laboratory.initial(0)
+        again = laboratory.trained_by(contender, 1.0, 0).weights - laboratory.initial(0)
+        np.testing.assert_allclose(trained, again, rtol=1e-9)  # the same run, the same noise
+        other = laboratory.trained_by(contender, 1.0, 1).weights - laboratory.initial(1)
+        retrained = laboratory.retrained_by(contender, 1.0, deletion) - laboratory.retrained(
+            deletion
+        )
+        for noise in (other, retrained):
+            assert np.linalg.norm(trained - noise) > 0.3 * np.linalg.norm(trained)
+    assert len(nothing.rows) == 0
+
+
+def test_noise_at_the_end_shares_one_unlearning(laboratory):
+    runs = [Run("unlearn", "tiny", "targeted-informed", 0.1, "deltagrad", "T0=5", sigma)
+            for sigma in (0.0, 0.1, 10.0)]  # fmt: skip
+    assert len(groups(runs)) == 1
+    rows = [row for _, row in do(laboratory, runs)]
+    assert rows[2]["distance"] > 2 * rows[0]["distance"]
+    fisher = [
+        Run("unlearn", "tiny", "targeted-informed", 0.1, "fisher", "m", s) for s in (0.0, 1.0)
+    ]
+    assert len(groups(fisher)) == 2
+    assert group_of(fisher[0]) != group_of(fisher[1])
+
+
+def test_models_are_trained_once_and_found_on_disk(laboratory):
+    deletion = laboratory.deletion("uniform-random", 0.2, 0)
+    weights = laboratory.retrained(deletion)
+    files = {path: path.stat().st_mtime_ns for path in laboratory._models.iterdir()}
+    other = Laboratory(laboratory.data, laboratory._models)
+    np.testing.assert_array_equal(other.retrained(deletion), weights)
+    assert files == {path: path.stat().st_mtime_ns for path in laboratory._models.iterdir()}
+    for path in files:
+        path.write_bytes(b"cut off")  # what cannot be read is trained again
+    np.testing.assert_array_equal(other.retrained(deletion), weights)
+
+
+def test_a_deletion_beyond_the_law_is_all_there_is(laboratory):
+    most = laboratory.most("targeted-random")
+    runs = {run for run in plans()["deletion-laws"].runs(laboratory, Effort())
+            if run.law == "targeted-random" and run.seed == 0}  # fmt: skip
+    assert max(run.fraction for run in runs) == pytest.approx(min(0.5, most))
+    with pytest.raises(BadInput, match="cannot delete"):
+        laboratory.deletion("targeted-random", 0.9, 0)
+
+
+def test_less_effort_is_a_part_of_the_whole(laboratory):
+    for plan in plans().values():
+        whole = set(plan.runs(laboratory, Effort()))
+        some = set(plan.runs(laboratory, Effort(1, 2)))
+        kinds = ("stream",)  # a stream of fewer batches is another stream
+        assert {run for run in some if run.kind not in kinds} <= whole
+
+
+def test_a_wrong_plan_is_said_to_be_so():
+    text = "kind: figure\ntitle: x\nruns:\n  - kind: {}\n    {}: [1]\n"
+    with pytest.raises(BadInput, match=r"x\.yaml: unknown kind of run 'train2'"):
+        read_plan("x", text.format("train2", "sigmas"))
+    with pytest.raises(BadInput, match=r"x\.yaml: a run of kind train has no 'laws'"):
+        read_plan("x", text.format("train", "laws"))
