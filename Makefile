@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CORE := $(wildcard src/unfit/core/*.py)
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench reproduce clean
 
 demo: .venv/demo .venv/kernels
 	$(BIN)/unfit demo
@@ -25,11 +25,14 @@ format: .venv/test
 bench: .venv/demo .venv/kernels
 	$(BIN)/unfit bench --quick
 
+reproduce: .venv/demo .venv/kernels
+	$(BIN)/unfit reproduce --quick
+
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
 .venv/demo: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[plots]'
+	$(BIN)/python -m pip install --quiet --editable '.[experiments]'
 	touch $@
 
 .venv/test: pyproject.toml | .venv/bin/python

@@ -24,6 +24,9 @@ import run_guide  # noqa: E402
 GUIDE, README = (ROOT / "docs" / "guide.md").read_text(), (ROOT / "README.md").read_text()
 
 
+SLOW = ("make ", "pip ", "unfit demo", "unfit bench", "unfit reproduce")
+
+
 def patients(n: int = 12_000, seed: int = 0) -> pa.Table:
     """Made-up hospital stays with the columns the guide names."""
     rng = np.random.default_rng(seed)
@@ -83,8 +86,8 @@ def test_the_guide_shows_what_it_claims() -> None:
 def test_every_command_of_the_readme(folder: Path) -> None:
     commands = [c for kind, text in run_guide.blocks(README) if kind == "console"
                 for c in run_guide.commands(text)]  # fmt: skip
-    slow = [c for c in commands if c.startswith(("make ", "pip ", "unfit demo", "unfit bench"))]
-    assert {"make demo", "make test"} <= set(slow)  # `unfit demo` and `bench` have their own tests
+    slow = [c for c in commands if c.startswith(SLOW)]
+    assert {"make demo", "make test"} <= set(slow)  # the others have their own tests
     quick = [c for c in commands if c not in slow]
     assert len(quick) >= 6
     for command in quick:
