@@ -82,7 +82,7 @@ def worst_law(findings: Findings, subject: Subject) -> Verdict | None:
 
 
 @claim(
-    "Uniform-random deletions cost little test accuracy until 90 % of the rows are gone.",
+    "Uniform-random deletions of less than 90 % of the rows cost little test accuracy.",
     "deletion-laws-extended",
 )
 def uniform_random_is_mild(findings: Findings, subject: Subject) -> Verdict | None:
@@ -90,7 +90,7 @@ def uniform_random_is_mild(findings: Findings, subject: Subject) -> Verdict | No
 
 
 @claim(
-    "Uniform-informed deletions cost little test accuracy until 90 % of the rows are gone.",
+    "Uniform-informed deletions of less than 90 % of the rows cost little test accuracy.",
     "deletion-laws-extended",
 )
 def uniform_informed_is_mild(findings: Findings, subject: Subject) -> Verdict | None:
@@ -101,12 +101,12 @@ def _mild(findings: Findings, subject: Subject, law: str) -> Verdict | None:
     curve = _curve(findings, subject, law)
     if len(curve) < 2 or max(curve) < 0.8:
         return None
-    upto = {f: a for f, a in curve.items() if f <= 0.9}
+    upto = {f: a for f, a in curve.items() if f < 0.9}
     first, lowest = curve[min(curve)], min(upto.values())
     half = min(a for f, a in curve.items() if f <= 0.5)
     return Verdict(
         first - lowest <= LITTLE,
-        f"{first:.3f} at first, {half:.3f} by half, {lowest:.3f} by 90 %, "
+        f"{first:.3f} at first, {half:.3f} by half, {lowest:.3f} below 90 %, "
         f"{curve[max(curve)]:.3f} at {max(curve):.1%}",
     )
 
@@ -163,12 +163,22 @@ def _sigmas(findings: Findings) -> tuple[float, float]:
 
 @claim("A larger sigma lowers disparity.", "effectiveness-certifiability")
 def sigma_lowers_disparity(findings: Findings, subject: Subject) -> Verdict | None:
-    low, high = _sigmas(findings)
-    return _pairs(
-        findings,
-        lambda m: _case(findings, subject, "large", high, m, "acc_dis"),
-        lambda m: _case(findings, subject, "large", low, m, "acc_dis"),
-    )
+    """At the largest sigma against the smallest; the least on the way is told too."""
+    noisy = sorted(s for s in findings.of("unlearn")["sigma"].unique() if s > 0)
+    parts, holds = [], True
+    for name, contender in CONTENDERS.items():
+        found = {s: _case(findings, subject, "large", s, name, "acc_dis") for s in noisy}
+        known = {s: value for s, value in found.items() if value is not None}
+        if len(known) < 2:
+            continue
+        low, high = known[min(known)], known[max(known)]
+        least = min(known, key=known.__getitem__)
+        holds &= high < low
+        parts.append(
+            f"{contender.label} {low:.2f} % at {min(known):g}, {high:.2f} % at {max(known):g}, "
+            f"least {known[least]:.2f} % at {least:g}"
+        )
+    return Verdict(holds, "; ".join(parts)) if parts else None
 
 
 @claim("A larger sigma raises the error in test accuracy.", "effectiveness-certifiability")

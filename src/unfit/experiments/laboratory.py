@@ -138,7 +138,9 @@ class Laboratory:
         return contender.build(self.data.entry.training, sigma, chosen, m or self.data.n)
 
     def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
-        key = "/".join(map(str, (self.name, self.data.entry.version, self.data.n, *names)))
+        entry, data = self.data.entry, self.data
+        made_of = (entry.name, entry.version, data.X.shape, entry.intercept, entry.training)
+        key = "/".join(map(str, (*made_of, *names)))
         path = self._models / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
         try:
             return np.asarray(np.load(path, allow_pickle=False))
