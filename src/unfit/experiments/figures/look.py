@@ -45,7 +45,7 @@ def panels(
     rows: Sequence[str], subjects: Sequence[Subject], x_label: str
 ) -> tuple[Figure, np.ndarray]:
     """A grid of axes: a row for every label on the left, a column for every data set."""
-    size = (2.15 * len(subjects) + 0.7, 1.75 * len(rows) + 1.0)
+    size = (max(2.15 * len(subjects) + 0.7, 7.0), 1.75 * len(rows) + 1.0)
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(len(rows), len(subjects), squeeze=False, sharex="col")
     for i, row in enumerate(rows):
@@ -65,17 +65,26 @@ def legend(figure: Figure, handles: Sequence[Line2D], columns: int | None = None
 
 
 def method_handles() -> list[Line2D]:
-    """A line for every method with a marker for every tau."""
-    handles = []
-    for contender in CONTENDERS.values():
-        handles.append(Line2D([], [], color=contender.colour, label=contender.label, linewidth=2))
-    for contender in CONTENDERS.values():
-        for tau, marker in zip(contender.taus, MARKERS, strict=False):
-            handles.append(
-                Line2D([], [], color=contender.colour, marker=marker, linestyle="",
-                       label=tau.label)
-            )  # fmt: skip
+    """Row by row a method and a marker for each of its taus, for a legend filled by columns."""
+    everyone = list(CONTENDERS.values())
+    handles = [Line2D([], [], color=c.colour, label=c.label, linewidth=2) for c in everyone]
+    for i in range(tau_count()):
+        for contender in everyone:
+            if i < len(contender.taus):
+                look: dict[str, Any] = {
+                    "color": contender.colour,
+                    "marker": MARKERS[i],
+                    "linestyle": "",
+                }
+            else:
+                look = {"color": "none"}
+            label = contender.taus[i].label if i < len(contender.taus) else " "
+            handles.append(Line2D([], [], label=label, **look))
     return handles
+
+
+def tau_count() -> int:
+    return max(len(contender.taus) for contender in CONTENDERS.values())
 
 
 def law_look(law: str, known: Sequence[str]) -> tuple[str, str]:
@@ -96,7 +105,7 @@ def speed_axis(axis: Axes) -> None:
 def percent_axis(axis: Axes) -> None:
     """Percent from zero up, small differences still told apart."""
     axis.set_yscale("symlog", linthresh=0.1, linscale=0.5)
-    axis.set_ylim(bottom=0)
+    axis.set_ylim(0, max(axis.dataLim.y1 * 1.6, 0.2))  # room for the markers at the top
     ticks = [t for t in (0, 0.1, 1, 10, 100) if t <= max(axis.get_ylim()[1], 0.1)]
     axis.set_yticks(ticks, [f"{t:g}" for t in ticks])
     axis.yaxis.set_minor_formatter(NullFormatter())

@@ -16,6 +16,7 @@ from unfit.experiments.figures.look import (
     percent_axis,
     sigma_axis,
     speed_axis,
+    tau_count,
 )
 from unfit.experiments.findings import Findings, Subject
 from unfit.experiments.plans import VOLUMES
@@ -70,9 +71,10 @@ def _against_speed(
             for method in CONTENDERS:
                 points = findings.case(subject, volume, sigma, method)
                 _speed_points(axes[i, j], points, method, measure)
-            speed_axis(axes[i, j])
             percent_axis(axes[i, j])
-    legend(figure, method_handles(), len(CONTENDERS) + 4)
+        for axis in axes[:, j]:
+            speed_axis(axis)
+    legend(figure, method_handles(), tau_count() + 1)
     return figure
 
 
