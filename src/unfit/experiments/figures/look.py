@@ -58,8 +58,10 @@ def panels(
 
 def legend(figure: Figure, handles: Sequence[Line2D], columns: int | None = None) -> None:
     """Above the panels, as the paper has it."""
+    if columns is None:
+        columns = len(handles) if figure.get_figwidth() > 9 else -(-len(handles) // 2)
     figure.legend(
-        handles=list(handles), loc="outside upper center", ncols=columns or len(handles),
+        handles=list(handles), loc="outside upper center", ncols=columns,
         handlelength=1.8, columnspacing=1.4,
     )  # fmt: skip
 
