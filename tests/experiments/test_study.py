@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,11 +15,13 @@ import numpy as np
 import pytest
 from studies import extension
 
+from unfit.data.catalog import CATALOG
 from unfit.errors import BadInput, Unavailable
+from unfit.experiments.deletions import LAWS
 from unfit.experiments.figures import FIGURES
 from unfit.experiments.plans import plans
 from unfit.experiments.runs import Runs
-from unfit.experiments.study import Study, reproduce
+from unfit.experiments.study import Study, alone_in, reproduce
 from unfit.experiments.tables import TABLES
 from unfit.pages.reproduction import reproduction_page
 
@@ -81,8 +84,56 @@ def test_a_finished_study_is_not_done_again(tiny):
     again = reproduce(study)
     assert again.done == 0
     assert 0 < again.finished < outcome.finished
-    with pytest.raises(Unavailable, match="finished runs; --resume goes on"):
+    with pytest.raises(Unavailable, match="holds finished runs; --resume goes on"):
         reproduce(Study(folder / "out", datasets=("tiny",), quick=True, extensions=(file,)))
+
+
+def test_two_studies_do_not_write_in_one_folder(tiny):
+    folder, file, _ = tiny
+    study = Study(folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,),
+                  resume=True)  # fmt: skip
+    with alone_in(folder / "out"), pytest.raises(Unavailable, match="another process is at work"):
+        reproduce(study)
+
+
+def test_runs_of_another_data_set_of_that_name_are_not_gone_on_from(tiny):
+    folder, file, _ = tiny
+    study = Study(folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,),
+                  resume=True)  # fmt: skip
+    entry = CATALOG["tiny"]
+    CATALOG["tiny"] = replace(entry, training=replace(entry.training, epochs=6))
+    try:
+        with pytest.raises(Unavailable, match="data set tiny is not what it was for the runs"):
+            reproduce(study)
+    finally:
+        CATALOG["tiny"] = entry
+    content = file.read_text()
+    file.write_text(content + "\n# changed\n")
+    with pytest.raises(Unavailable, match="file tiny.py is not what it was"):
+        reproduce(study)
+    file.write_text(content)
+
+
+def test_what_goes_wrong_in_a_worker_is_said_with_its_place(tmp_path, tiny):
+    _, file, _ = tiny
+    bad = tmp_path / "bad_law.py"
+    bad.write_text(
+        "from unfit.experiments.deletions import add_law, LAWS\n"
+        "import os\n"
+        "def law(codes, norms, target, rng):\n"
+        "    if os.getpid() != FIRST:\n"
+        "        raise ZeroDivisionError('no such thing')\n"
+        "    return norms.argsort()\n"
+        f"FIRST = {os.getpid()}\n"
+        "add_law('bad', law)\n"
+    )
+    study = Study(tmp_path / "out", ("deletion-laws",), datasets=("tiny",), quick=True,
+                  extensions=(file, bad), workers=1)  # fmt: skip
+    try:
+        with pytest.raises(BadInput, match="retrain, tiny, bad: ZeroDivisionError: no such thing"):
+            reproduce(study)
+    finally:
+        LAWS.pop("bad", None)
 
 
 def test_the_same_settings_give_the_same_models(tiny, tmp_path):

@@ -67,6 +67,9 @@ def reproduce(
     with errors():
         study_of, reproduced, page_of = _extra()
         if listed:
+            from unfit.experiments.sweep import extend
+
+            extend(extension or ())
             _list(as_json)
             return
         folder = output or Path("reproduction-quick" if quick else "reproduction")
@@ -74,13 +77,14 @@ def reproduce(
 
         study = study_of(
             folder=folder, names=tuple(names or ("all",)),
-            datasets=tuple(filter(None, (datasets or "").split(","))), quick=quick, seeds=seeds,
+            datasets=tuple(filter(None, map(str.strip, (datasets or "").split(",")))), quick=quick, seeds=seeds,
             workers=workers or available_threads(), resume=resume,
             extensions=tuple(extension or ()),
         )  # fmt: skip
         with live(as_json) as told:
             outcome = reproduced(study, told)
-        report = folder / "report.html"
+        whole = "all" in study.names
+        report = folder / ("report.html" if whole else f"report-{'-'.join(study.names)}.html")
         from unfit import disk
 
         disk.write(report, page_of(outcome).encode())

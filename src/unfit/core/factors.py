@@ -173,6 +173,8 @@ class Corrected(Factor):
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         x = np.zeros_like(rhs)
+        if not rhs.any():
+            return x
         residual = rhs
         direction = self.base.inverse @ residual
         straight, rz = residual, float(residual @ direction)  # straight = H direction
@@ -187,7 +189,9 @@ class Corrected(Factor):
             rz, before = float(residual @ z), rz
             direction = z + (rz / before) * direction
             straight = residual + (rz / before) * straight
-        return x
+        else:
+            raise TooFar
+        return np.asarray(x)
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         return inverse_fourth_root_by_lanczos(self._product, b)

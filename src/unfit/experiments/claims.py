@@ -15,6 +15,9 @@ from unfit.experiments.findings import Findings, Subject
 from unfit.experiments.tables import correlations, estimates
 
 LITTLE = 0.02  # of accuracy
+STRONG = 0.8  # of Pearson's correlation
+MILD = 10.0  # percentage points of AccDis
+PAPER = ("fisher", "influence", "deltagrad")
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def uniform_informed_is_mild(findings: Findings, subject: Subject) -> Verdict | 
 
 def _mild(findings: Findings, subject: Subject, law: str) -> Verdict | None:
     curve = _curve(findings, subject, law)
-    if len(curve) < 2 or max(curve) < 0.8:
+    if len(curve) < 2 or min(curve) > 0.05 or max(curve) < 0.8:
         return None
     upto = {f: a for f, a in curve.items() if f < 0.9}
     first, lowest = curve[min(curve)], min(upto.values())
@@ -126,10 +129,10 @@ def _pairs(
     findings: Findings, one: Callable[[str], float | None], other: Callable[[str], float | None],
     unit: str = "%",
 ) -> Verdict | None:  # fmt: skip
-    """Whether the first is below the second for every method."""
+    """Whether the first is below the second for each of the paper's methods."""
     parts, holds = [], True
-    for name, contender in CONTENDERS.items():
-        low, high = one(name), other(name)
+    for name in PAPER:
+        contender, low, high = CONTENDERS[name], one(name), other(name)
         if low is None or high is None:
             continue
         holds &= low < high
@@ -166,7 +169,8 @@ def sigma_lowers_disparity(findings: Findings, subject: Subject) -> Verdict | No
     """At the largest sigma against the smallest; the least on the way is told too."""
     noisy = sorted(s for s in findings.of("unlearn")["sigma"].unique() if s > 0)
     parts, holds = [], True
-    for name, contender in CONTENDERS.items():
+    for name in PAPER:
+        contender = CONTENDERS[name]
         found = {s: _case(findings, subject, "large", s, name, "acc_dis") for s in noisy}
         known = {s: value for s, value in found.items() if value is not None}
         if len(known) < 2:
@@ -186,22 +190,25 @@ def sigma_raises_error(findings: Findings, subject: Subject) -> Verdict | None:
     low, high = _sigmas(findings)
     return _pairs(
         findings,
-        lambda m: _case(findings, subject, "large", low, m, "acc_err"),
+        lambda m: _case(findings, subject, "large", low, m, "acc_err") if low < high else None,
         lambda m: _case(findings, subject, "large", high, m, "acc_err"),
     )
 
 
-@claim("INFLUENCE hurts the trained model least at the same sigma, DELTAGRAD most.", "noise")
+@claim("At the same sigma, noise moves INFLUENCE's model least and DELTAGRAD's most.", "noise")
 def order_of_noise(findings: Findings, subject: Subject) -> Verdict | None:
-    found = findings.of("train", dataset=subject.name)
+    found = findings.of("train", dataset=subject.name, sigma=1.0)
     order = ("influence", "fisher", "deltagrad")
     if not set(order) <= set(found["method"]):
         return None
-    far = {m: float(found[(found["method"] == m) & (found["sigma"] == 1.0)]["distance"].mean())
-           for m in order}  # fmt: skip
-    shown = ", ".join(f"{CONTENDERS[m].label} {far[m]:.3g}" for m in order)
-    return Verdict(far["influence"] < far["fisher"] < far["deltagrad"],
-                   f"L2 distance at sigma 1: {shown}")  # fmt: skip
+    means = found.groupby("method")[["distance", "acc_err"]].mean()
+    far = [float(means.loc[m, "distance"]) for m in order]
+    lost = [float(means.loc[m, "acc_err"]) for m in order]
+    shown = ", ".join(
+        f"{CONTENDERS[m].label} {d:.3g} (AccErr {e:.2f} %)"
+        for m, d, e in zip(order, far, lost, strict=True)
+    )
+    return Verdict(far == sorted(far), f"L2 distance at sigma 1: {shown}")
 
 
 @claim("INFLUENCE is the most efficient method, FISHER comes next.", "efficiency-certifiability")
@@ -229,20 +236,28 @@ def deltagrad_is_slow(findings: Findings, subject: Subject) -> Verdict | None:
     return Verdict(speed <= 1.0, f"{speed:.2g}x at T0 = 50")
 
 
-@claim("AccErr_init tells of AccDis: they are strongly correlated.", "correlation")
+@claim(
+    f"AccErr_init tells of AccDis: they are strongly correlated (Pearson over {STRONG:g}), but on "
+    "HIGGS.",
+    "correlation",
+)
 def correlated(findings: Findings, subject: Subject) -> Verdict | None:
     both = correlations(findings, subject)
     if both is None:
         return None
     theirs = published.PEARSON.get(subject.name)
     said = f" (published {theirs:g})" if theirs is not None else ""
-    return Verdict(both[0] >= 0.8, f"Pearson {both[0]:.3f}{said}")
+    return Verdict(both[0] >= STRONG, f"Pearson {both[0]:.3f}{said}")
 
 
-@claim("The estimate of disparity is conservative: it overestimates mildly.", "estimator-error")
+@claim(
+    "The estimate of disparity is conservative: it overestimates mildly "
+    f"(by 0 to {MILD:g} points).",
+    "estimator-error",
+)
 def conservative(findings: Findings, subject: Subject) -> Verdict | None:
     found = estimates(findings, subject)
     if found is None:
         return None
     mean = float((found["estimate"] - found["acc_dis"]).mean())
-    return Verdict(mean >= 0, f"on average {mean:+.2f} points from the true AccDis")
+    return Verdict(0 <= mean <= MILD, f"on average {mean:+.2f} points from the true AccDis")

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from unfit.data.catalog import Training
+from unfit.errors import BadInput
 from unfit.methods import METHODS, Method, Settings
 
 # Okabe and Ito's palette: told apart by people who see colours differently, and in grey by shape.
-SPARE_COLOURS = ("#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
+SPARE_COLOURS = ("#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MOST_TAUS = 7  # as many as there are markers to tell them apart
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,16 @@ def add_contender(
     method: type[Method], taus: tuple[Tau, ...], label: str | None = None, colour: str | None = None
 ) -> Contender:
     """Compare a method with the others, in every figure."""
-    known = len(CONTENDERS)
+    if not method.name or not all(c.isalnum() or c in "-_" for c in method.name):
+        raise BadInput(f"{method.name!r} is no name: letters, digits, - and _ make one")
+    if method.name in CONTENDERS or METHODS.get(method.name, method) is not method:
+        raise BadInput(f"there is a method {method.name!r} already")
+    if not 1 <= len(taus) <= MOST_TAUS:
+        raise BadInput(f"{method.name} needs 1 to {MOST_TAUS} values of tau, not {len(taus)}")
+    spare = [c for c in SPARE_COLOURS if c not in {x.colour for x in CONTENDERS.values()}]
     contender = Contender(
-        method, label or method.name.upper(), taus,
-        colour or SPARE_COLOURS[known % len(SPARE_COLOURS)],
-    )  # fmt: skip
+        method, label or method.name.upper(), taus, colour or (spare or SPARE_COLOURS)[0]
+    )
     CONTENDERS[method.name] = contender
     METHODS.setdefault(method.name, method)
     return contender

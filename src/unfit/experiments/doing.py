@@ -91,7 +91,7 @@ def unlearnings(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
     for (law, fraction, tau), alike in cases.items():
         deletion = laboratory.deletion(law, fraction, seed)
         method = laboratory.method(contender, sigma, tau, len(deletion.rows))
-        rng = generator("unlearn", laboratory.name, *map(str, (alike[0], sigma)))
+        rng = generator("unlearn", laboratory.name, contender.name, law, fraction, tau, sigma, seed)
         updated = method.unlearn(state, laboratory.engine, deletion.rows, rng)
         for run in alike:
             weights = updated.weights
@@ -99,8 +99,8 @@ def unlearnings(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
             if at_end and run.sigma > 0:
                 noisy = laboratory.method(contender, run.sigma, tau)
                 rng = generator("publish", laboratory.name, run)
-                weights = noisy.perturbed(weights, rng)
-                initial = noisy.perturbed(initial, rng)
+                weights = noisy.released(weights, laboratory.without(deletion), rng)
+                initial = noisy.released(initial, laboratory.engine, rng)
             yield (
                 run,
                 _compared(laboratory, run, deletion, initial, weights)
@@ -114,7 +114,7 @@ def _trained(laboratory: Laboratory, run: Run, state: State) -> dict[str, Any]:
     contender, weights = CONTENDERS[run.method], state.weights
     if contender.method.noise == "end":
         rng = generator("publish", laboratory.name, run)
-        weights = laboratory.method(contender, run.sigma).perturbed(weights, rng)
+        weights = laboratory.method(contender, run.sigma).released(weights, laboratory.engine, rng)
     optimum = laboratory.initial(run.seed)
     accuracies = laboratory.accuracy(optimum), laboratory.accuracy(weights)
     return {

@@ -105,7 +105,7 @@ class Findings:
         """A method's points at a volume and a sigma, from the smallest tau to the largest."""
         found = self.unlearned
         if found.empty or subject.volumes is None:
-            return found
+            return found.iloc[:0]
         found = found[
             (found["dataset"] == subject.name) & (found["law"] == "targeted-informed")
             & np.isclose(found["fraction"], subject.volume(volume)) & (found["sigma"] == sigma)
@@ -159,6 +159,7 @@ class Findings:
         ours, rows = self.unlearned, []
         if ours.empty:
             return pd.DataFrame()
+        noiseless = self._retrained_without_noise()
         for point in published.accuracy().itertuples():
             here = ours[
                 (ours["dataset"] == point.dataset) & (ours["law"] == "targeted-informed")
@@ -166,6 +167,9 @@ class Findings:
                 & (ours["sigma"] == point.sigma) & np.isclose(ours["fraction"], point.fraction)
             ]  # fmt: skip
             for one in here.itertuples():
+                # The published retrained models are without noise, whatever their sigma.
+                plain = noiseless.get((one.dataset, one.fraction), one.acc_deleted_retrained)
+                deleted = {"unlearned": one.acc_deleted_unlearned, "retrained": plain}
                 for what in ("unlearned", "retrained"):
                     rows.append({
                         "dataset": point.dataset, "method": point.method, "tau": point.tau,
@@ -173,9 +177,15 @@ class Findings:
                         "test_published": getattr(point, f"acc_test_{what}"),
                         "test_ours": getattr(one, f"acc_test_{what}"),
                         "deleted_published": getattr(point, f"acc_deleted_{what}"),
-                        "deleted_ours": getattr(one, f"acc_deleted_{what}"),
+                        "deleted_ours": deleted[what],
                     })  # fmt: skip
         return _with_differences(pd.DataFrame(rows))
+
+    def _retrained_without_noise(self) -> dict[tuple[str, float], float]:
+        """Accuracy on the deleted rows of targeted-informed deletions, retrained at sigma 0."""
+        found = self.of("unlearn", law="targeted-informed", sigma=0.0)
+        means = found.groupby(["dataset", "fraction"])["acc_deleted_retrained"].mean()
+        return {(str(name), float(fraction)): float(v) for (name, fraction), v in means.items()}
 
 
 def _with_differences(frame: pd.DataFrame) -> pd.DataFrame:

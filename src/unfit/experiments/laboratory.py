@@ -45,6 +45,19 @@ class Laboratory:
         self._test_codes = np.asarray(data.y_test)
 
     @cached_property
+    def makings(self) -> str:
+        """What models depend on besides the settings of a run."""
+        entry, rows = (
+            self.data.entry,
+            np.ascontiguousarray(self.data.X[:: max(1, self.data.n // 64)]),
+        )
+        parts = (
+            entry.name, entry.version, self.data.X.shape, entry.intercept, entry.training,
+            entry.target, entry.theta, hashlib.sha256(rows.data).hexdigest()[:16],
+        )  # fmt: skip
+        return "/".join(map(str, parts))
+
+    @cached_property
     def norms(self) -> np.ndarray:
         squares = np.einsum("ij,ij->i", self.data.X, self.data.X, dtype=np.float64)
         return np.asarray(np.sqrt(squares))
@@ -138,9 +151,7 @@ class Laboratory:
         return contender.build(self.data.entry.training, sigma, chosen, m or self.data.n)
 
     def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
-        entry, data = self.data.entry, self.data
-        made_of = (entry.name, entry.version, data.X.shape, entry.intercept, entry.training)
-        key = "/".join(map(str, (*made_of, *names)))
+        key = "/".join((self.makings, *map(str, names)))
         path = self._models / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
         try:
             return np.asarray(np.load(path, allow_pickle=False))

@@ -119,7 +119,13 @@ def _fractions(
     if "volumes" in sweep:
         if entry.volumes is None:
             return []
-        return [entry.volumes[VOLUMES.index(volume)] for volume in sweep["volumes"]]
+        chosen = [entry.volumes[VOLUMES.index(volume)] for volume in sweep["volumes"]]
+        if max(chosen) >= laboratory.most(law):
+            raise BadInput(
+                f"{entry.name}: a volume of {max(chosen):g} is more than {law} can delete, which "
+                f"is less than {laboratory.most(law):.3f} of the rows"
+            )
+        return chosen
     wanted = _thinned(sweep["fractions"], effort.thin)
     if sweep.get("up_to") == "theta" and entry.theta < THETA:
         wanted = [round(fraction * entry.theta / THETA, 6) for fraction in wanted]
@@ -128,8 +134,9 @@ def _fractions(
 
 
 def _thinned(values: list[float], thin: int) -> list[float]:
-    """Every thin-th value; the last one always."""
-    return [float(v) for v in values[::-1][::thin][::-1]]
+    """Every thin-th value, the first and the last always."""
+    last = len(values) - 1
+    return [float(v) for i, v in enumerate(values) if i in (0, last) or (last - i) % thin == 0]
 
 
 def _methods(sweep: Mapping[str, Any]) -> list[str]:

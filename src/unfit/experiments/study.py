@@ -1,7 +1,11 @@
 """A study: from the names of figures and tables to finished runs, pictures, tables and claims."""
 
+import fcntl
+import hashlib
 import json
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -89,14 +93,23 @@ def chosen(names: Sequence[str]) -> list[Plan]:
 def reproduce(study: Study, told: Told | None = None) -> Outcome:
     """Run what is missing, then draw and tabulate."""
     told = told or Told()
-    start = monotonic()
     wanted_plans = chosen(study.names)
-    _check_folder(study)
     extend(study.extensions)
+    names = study.datasets or (QUICK if study.quick else PAPER)
+    for name in names:
+        catalog.find(name)
+    with alone_in(study.folder):
+        return _reproduce(study, wanted_plans, names, told)
+
+
+def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], told: Told) -> Outcome:
+    start = monotonic()
+    _check_folder(study)
     laboratories = {
         name: Laboratory(catalog.load(name, told.preparing), study.folder / "models")
-        for name in study.datasets or (QUICK if study.quick else PAPER)
+        for name in names
     }
+    _check_makings(study, laboratories)
     runs = Runs(study.folder)
     effort = Effort(study.seeds or (1 if study.quick else None), 2 if study.quick else 1)
     wanted = [
@@ -120,6 +133,8 @@ def finish(
     figures, tables, written = [], [], []
     for plan in chosen(study.names):
         if plan.name in FIGURES:
+            if not any(s.volumes for s in findings.real):
+                continue  # data for speed only has no accuracies to draw
             pictures = draw(plan.name, findings, study.folder / "figures")
             figures.append(Drawn(plan, pictures))
             written += list(pictures.values())
@@ -134,14 +149,45 @@ def finish(
     )  # fmt: skip
 
 
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """One study at a time in a folder; the system frees it when a process dies."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Unavailable(f"another process is at work in {folder}") from None
+        for left in (*folder.glob(f".*{disk.TEMPORARY}"), *folder.glob(f"*/.*{disk.TEMPORARY}")):
+            disk.remove(left)
+        yield
+    finally:
+        os.close(handle)
+
+
 def _check_folder(study: Study) -> None:
     there = (study.folder / "runs.parquet").exists() or (study.folder / "runs.journal").exists()
     if there and not study.resume:
-        count = len(Runs(study.folder))
         raise Unavailable(
-            f"{study.folder} holds {count:,} finished runs; --resume goes on from them, or name "
-            "another --output"
+            f"{study.folder} holds finished runs; --resume goes on from them, or name another "
+            "--output"
         )
+
+
+def _check_makings(study: Study, laboratories: dict[str, Laboratory]) -> None:
+    """What runs depend on besides their settings must be what it was for those in the folder."""
+    path = study.folder / "makings.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    now = {f"data set {name}": lab.makings for name, lab in laboratories.items()}
+    for file in study.extensions:
+        now[f"file {file.name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    for what, made_of in now.items():
+        if known.get(what, made_of) != made_of:
+            raise Unavailable(
+                f"{what} is not what it was for the runs in {study.folder}; name another --output"
+            )
+    disk.write(path, json.dumps(known | now, indent=1).encode())
 
 
 def _note_machine(study: Study, done: int, seconds: float) -> None:

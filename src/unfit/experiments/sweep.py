@@ -5,10 +5,11 @@ finished. A worker that dies takes nothing finished with it; when the first proc
 workers see their pipes close and end. Timings and streams come last, one process with all cores.
 """
 
+import hashlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -138,7 +139,7 @@ def work(
                 name = group[0].dataset
                 if laboratory is None or laboratory.name != name:
                     laboratory = Laboratory(catalog.load(name), models)
-                for row in do(laboratory, group):
+                for row in _said(laboratory, group):
                     pipe.send(row)
                 pipe.send(None)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
@@ -147,12 +148,29 @@ def work(
         pipe.send(error)
 
 
+def _said(laboratory: Laboratory, group: list[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """The rows of a group; whatever goes wrong in one names what was being done."""
+    try:
+        yield from do(laboratory, group)
+    except (UnfitError, GeneratorExit, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        first = group[0]
+        where = ", ".join(
+            p for p in (first.kind, first.dataset, first.method, first.law) if p != "-"
+        )
+        raise BadInput(
+            f"{where}: {type(error).__name__}: {error}; what was finished is kept"
+        ) from error
+
+
 def extend(paths: Iterable[Path]) -> None:
     """Import files that add methods, data sets or laws."""
     for path in paths:
         if not path.is_file():
             raise BadInput(f"there is no file {path}")
-        name = f"unfit_extension_{path.stem}"
+        digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+        name = f"unfit_extension_{path.stem}_{digest}"
         if name in sys.modules:
             continue
         spec = importlib.util.spec_from_file_location(name, path)

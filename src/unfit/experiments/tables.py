@@ -31,10 +31,12 @@ def datasets(findings: Findings) -> Table:
                      theirs[0] if theirs else None, theirs[1] if theirs else None))  # fmt: skip
     columns = {"data set": "", "columns": ",", "classes": ",", "training rows": ",",
                "test rows": ",", "published": ",", "published test": ","}  # fmt: skip
-    note = (
-        "CIFAR2 has 10,000 training rows (5,000 cats and 5,000 ships); the printed 20,000 does not "
-        "agree with the paper's own deletion volumes."
-    )
+    note = ""
+    if any(subject.name == "cifar2" for subject in findings.subjects):
+        note = (
+            "CIFAR2 has 10,000 training rows (5,000 cats and 5,000 ships); the printed 20,000 "
+            "does not agree with the paper's own deletion volumes."
+        )
     return _table("datasets", columns, rows, note)
 
 
@@ -53,10 +55,10 @@ def volumes(findings: Findings) -> Table:
                          None if fraction is None else round(fraction * s.n), used,
                          int(used * s.n + 1e-9)))  # fmt: skip
     columns = {"data set": "", "accuracy drop": "", "fraction": ".3f", "rows": ",",
-               "published fraction": ".3g", "published rows": ","}  # fmt: skip
+               "used": ".3g", "rows used": ","}  # fmt: skip
     note = (
         "Computed: read off our curve, as a relative drop of test accuracy. The experiments use "
-        "the published fractions, which were chosen by eye."
+        "round fractions: for the paper's data sets those of its Table 2."
     )
     return _table("volumes", columns, rows, note)
 

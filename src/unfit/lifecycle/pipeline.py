@@ -93,8 +93,11 @@ def rehearse(
     right: np.ndarray,
     rng: np.random.Generator,
     theta: float = THETA,
+    target: int | None = None,
 ) -> Baseline:
-    """Learn c: delete theta of the rows from the largest class, unlearn and retrain, compare.
+    """Learn c: delete theta of the rows from one class, unlearn and retrain, compare.
+
+    target: the class; by default the largest.
 
     Differences finer than one test row or one deleted row cannot be seen, so both errors are
     taken to be at least that: c is neither infinite nor zero by accident.
@@ -102,8 +105,9 @@ def rehearse(
     initial = float(right.mean()) if len(right) else 0.0
     codes = data.codes
     remaining = np.flatnonzero(data.remaining)
-    largest = int(np.bincount(codes[remaining]).argmax())
-    members = remaining[codes[remaining] == largest]
+    if target is None:
+        target = int(np.bincount(codes[remaining]).argmax())
+    members = remaining[codes[remaining] == target]
     count = min(int(theta * len(remaining)), len(members) - 1)
     if count < 1 or len(right) == 0:
         return Baseline(len(remaining), initial, 1.0, 0.0, 0.0, 0.0)

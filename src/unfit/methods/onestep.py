@@ -18,6 +18,7 @@ from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooF
 from unfit.core.objective import Rows, margins, root_weighted
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
+    Statistics,
     cheapest,
     factors_less,
     factors_without,
@@ -55,20 +56,13 @@ class OneStep(Method):
         rng: np.random.Generator,
     ) -> State:  # fmt: skip
         W, left = state.weights, state.n - len(batch)
-        known = state.statistics
-        usable = known is not None and len(batch) <= left and not self._refines
-        if usable and known is not None and cheapest(known, len(batch)) == "factorize":
-            gradient, hessian = data.sums_of(W, batch)
-            of_deleted = gradient + self.settings.l2 * len(batch) * W
-            factors = factors_less(known, hessian, len(batch))
-            of_remaining = known.gradient_sum - of_deleted
-            return moved(state, self.step(W, of_remaining, of_deleted, factors, rng), left)
+        if state.statistics is not None and len(batch) <= left and not self._refines:
+            try:
+                return moved(state, self._known(state.statistics, data, batch, rng), left)
+            except TooFar:  # so much leaves that what is known does not lead to the rest
+                pass
         rows = data.take(batch)
         of_deleted = gradient_of_rows(rows, W, self.settings.l2)
-        if usable and known is not None:
-            factors = factors_without(known, rows)
-            of_remaining = known.gradient_sum - of_deleted
-            return moved(state, self.step(W, of_remaining, of_deleted, factors, rng), left)
         mask = data.without(np.concatenate([before, batch]))
         if self._refines and len(batch) <= left:
             try:
@@ -78,6 +72,21 @@ class OneStep(Method):
         fresh = self.statistics(data, W, mask)
         factors = [Cholesky.of(h) for h in fresh.hessian_sum]
         return moved(state, self.step(W, fresh.gradient_sum, of_deleted, factors, rng), left)
+
+    def _known(
+        self, known: Statistics, data: Engine, batch: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The step from kept sums: only the rows that leave are looked at."""
+        W = known.weights
+        if cheapest(known, len(batch)) == "factorize":
+            gradient, hessian = data.sums_of(W, batch)
+            of_deleted = gradient + self.settings.l2 * len(batch) * W
+            factors = factors_less(known, hessian, len(batch))
+        else:
+            rows = data.take(batch)
+            of_deleted = gradient_of_rows(rows, W, self.settings.l2)
+            factors = factors_without(known, rows)
+        return self.step(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 
     @property
     def _refines(self) -> bool:

@@ -1,5 +1,7 @@
 """What sigma does to a trained model when nothing is deleted."""
 
+from itertools import cycle
+
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -13,7 +15,7 @@ ROWS = {"acc_err": "AccErr (%)", "distance": "L2 distance to\nthe optimum"}
 def noise(findings: Findings) -> Figure:
     found = findings.of("train")
     figure, axes = panels(list(ROWS.values()), findings.real, "sigma")
-    marker_of = dict(zip(CONTENDERS, MARKERS, strict=False))
+    marker_of = dict(zip(CONTENDERS, cycle(MARKERS), strict=False))
     for j, subject in enumerate(findings.real):
         for i, measure in enumerate(ROWS):
             axis = axes[i, j]

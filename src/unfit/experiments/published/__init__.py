@@ -22,7 +22,7 @@ ESTIMATOR_MSE = {
     "mnist-b": 0.15, "mnist": 3.249, "covtype": 427.77, "higgs": 2445.24, "cifar2": 47.088,
     "epsilon": 35.775,
 }  # fmt: skip
-# The largest speed-up at sigma 1, large volume, largest tau (from accuracy.csv's seconds).
+# The largest speed-up at sigma 1, large volume, largest tau, rounded up.
 BEST_SPEED_UP = {"mnist-b": 167, "mnist": 29, "covtype": 249, "cifar2": 20, "higgs": 47}
 # The published curves named uniform-informed agree with deleting the largest norm whatever its
 # class, on all of the data sets, and not with the two steps of the paper's text.
