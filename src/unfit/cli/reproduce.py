@@ -75,10 +75,10 @@ def reproduce(
         folder = output or Path("reproduction-quick" if quick else "reproduction")
         from unfit.core.parallel import available_threads
 
+        named = tuple(filter(None, map(str.strip, (datasets or "").split(","))))
         study = study_of(
-            folder=folder, names=tuple(names or ("all",)),
-            datasets=tuple(filter(None, map(str.strip, (datasets or "").split(",")))), quick=quick, seeds=seeds,
-            workers=workers or available_threads(), resume=resume,
+            folder=folder, names=tuple(names or ("all",)), datasets=named, quick=quick,
+            seeds=seeds, workers=workers or available_threads(), resume=resume,
             extensions=tuple(extension or ()),
         )  # fmt: skip
         with live(as_json) as told:
