@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 
@@ -118,12 +118,13 @@ def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], tol
     ]  # fmt: skip
     done = sweep(runs, wanted, laboratories, study.workers, study.extensions, told.running)
     _note_machine(study, done, monotonic() - start)
-    return finish(study, runs, wanted, laboratories, done, monotonic() - start)
+    outcome = finish(study, runs, wanted, laboratories, done)
+    return replace(outcome, seconds=monotonic() - start)
 
 
 def finish(
     study: Study, runs: Runs, wanted: Sequence[Run], laboratories: dict[str, Laboratory],
-    done: int, seconds: float,
+    done: int,
 ) -> Outcome:  # fmt: skip
     """Figures, tables and claims from what is there."""
     subjects = tuple(subject_of(lab.data) for lab in laboratories.values())
@@ -145,7 +146,7 @@ def finish(
             written.append(study.folder / "tables" / f"{plan.name}.txt")
     return Outcome(
         findings, figures, tables, claims(findings), agreements(findings), farther(findings),
-        machine(), done, len(set(wanted)), seconds, study.quick, written,
+        machine(), done, len(set(wanted)), 0.0, study.quick, written,
     )  # fmt: skip
 
 

@@ -52,4 +52,5 @@ def _save(figure: Figure, folder: Path, name: str, part: str) -> Path:
         metadata = {"Date": None} if suffix == "svg" else {"Software": None}
         figure.savefig(buffer, format=suffix, metadata=metadata)
         disk.write(folder / f"{stem}.{suffix}", buffer.getvalue())
+        figure.set_layout_engine("none")  # it has been laid out; once is enough
     return folder / f"{stem}.svg"
