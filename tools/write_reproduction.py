@@ -2,7 +2,7 @@
 
     python tools/write_reproduction.py FOLDER
 
-FOLDER is the --output of `unfit reproduce`; what it lacks is run first. Pictures and tables go to
+FOLDER is the --output of `unfit reproduce`. Pictures and tables go to
 docs/reproduction/, the runs stay where they are.
 """
 
@@ -10,7 +10,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from unfit.core.parallel import available_threads
 from unfit.experiments.study import Outcome, Study, reproduce
 from unfit.pages.reproduction import CORRECTED, reproduction_page, speed_check
 
@@ -19,7 +18,7 @@ SHOWN = 60  # rows of a table that are shown in the document itself
 
 
 def main(folder: Path) -> None:
-    study = Study(folder, resume=True, workers=available_threads())
+    study = Study(folder, draw=True)
     outcome = reproduce(study)
     (folder / "report.html").write_text(reproduction_page(outcome), encoding="utf-8")
     place = DOCS / "reproduction"

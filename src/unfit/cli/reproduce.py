@@ -41,6 +41,9 @@ def reproduce(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the finished runs in the folder.")
     ] = False,
+    draw: Annotated[
+        bool, typer.Option("--draw", help="Run nothing: draw from the finished runs.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that do runs; by default one a core. "
                                  "Times are always measured by one process alone.",
@@ -79,7 +82,7 @@ def reproduce(
         study = study_of(
             folder=folder, names=tuple(names or ("all",)), datasets=named, quick=quick,
             seeds=seeds, workers=workers or available_threads(), resume=resume,
-            extensions=tuple(extension or ()),
+            draw=draw, extensions=tuple(extension or ()),
         )  # fmt: skip
         with live(as_json) as told:
             outcome = reproduced(study, told)

@@ -42,6 +42,7 @@ class Study:
     seeds: int | None = None
     workers: int = 1
     resume: bool = False
+    draw: bool = False  # from the finished runs alone
     extensions: tuple[Path, ...] = ()
 
 
@@ -116,7 +117,9 @@ def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], tol
         run for plan in wanted_plans for lab in laboratories.values()
         for run in plan.runs(lab, effort)
     ]  # fmt: skip
-    done = sweep(runs, wanted, laboratories, study.workers, study.extensions, told.running)
+    done = 0
+    if not study.draw:
+        done = sweep(runs, wanted, laboratories, study.workers, study.extensions, told.running)
     _note_machine(study, done, monotonic() - start)
     outcome = finish(study, runs, wanted, laboratories, done)
     return replace(outcome, seconds=monotonic() - start)
@@ -146,7 +149,7 @@ def finish(
             written.append(study.folder / "tables" / f"{plan.name}.txt")
     return Outcome(
         findings, figures, tables, claims(findings), agreements(findings), farther(findings),
-        machine(), done, len(set(wanted)), 0.0, study.quick, written,
+        machine(), done, len(set(wanted)) - len(runs.missing(wanted)), 0.0, study.quick, written,
     )  # fmt: skip
 
 
@@ -169,7 +172,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 def _check_folder(study: Study) -> None:
     there = (study.folder / "runs.parquet").exists() or (study.folder / "runs.journal").exists()
-    if there and not study.resume:
+    if there and not (study.resume or study.draw):
         raise Unavailable(
             f"{study.folder} holds finished runs; --resume goes on from them, or name another "
             "--output"
