@@ -126,3 +126,19 @@ def test_refined_weights_do_not_depend_on_the_path(problem, name):
                 state = method.prepare(state, data)
         found.append(state.weights)
     np.testing.assert_allclose(*found, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["fisher", "influence"])
+def test_refined_steps_on_float32_rows_are_those_on_the_same_rows_in_float64(problem, name):
+    X, codes, n_classes = problem
+    X = X.astype(np.float32)
+    method = METHODS[name](Settings(), refine=True)
+    single = CpuEngine(X, codes, n_classes, True)
+    double = CpuEngine(X.astype(np.float64), codes, n_classes, True)
+    state = method.train(double, np.random.default_rng(2))
+    deleted = np.arange(0, 900, 9)
+    found, expected = (
+        method.unlearn(method.prepare(state, data), data, deleted, np.random.default_rng(3))
+        for data in (single, double)
+    )
+    np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9, atol=1e-11)

@@ -12,13 +12,12 @@ from typing import Literal
 import numpy as np
 
 from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
+from unfit.core.leaving import rough_products
 from unfit.core.objective import (
     Rows,
-    gradient_by_blas,
     hessian_sum,
     margins,
     root_weighted,
-    rough_products,
     value_gradient_sum,
 )
 
@@ -102,7 +101,7 @@ def cheapest(statistics: Statistics, m: int) -> Way:
 
 def gradient_of_rows(rows: Rows, weights: np.ndarray, l2: float) -> np.ndarray:
     """sum (p - t) x + l2 m w over the given rows, (k, d)."""
-    return np.asarray(gradient_by_blas(rows, weights) + l2 * len(rows) * weights)
+    return np.asarray(value_gradient_sum(rows, weights)[1] + l2 * len(rows) * weights)
 
 
 def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) -> Sequence[Factor]:

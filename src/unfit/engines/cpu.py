@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 
-from unfit.core import objective, replay, sgd
+from unfit.core import leaving, objective, replay, sgd
 from unfit.core.objective import Rows
 from unfit.core.parallel import CACHE_LINE, VECTOR
 from unfit.core.sgd import Layout
@@ -50,7 +50,7 @@ class CpuEngine:
         return self.rows.take(rows)
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return objective.sums_of_rows(self.rows, rows, W)
+        return leaving.sums_of_rows(self.rows, rows, W)
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return objective.margins(self.rows.X[rows], W)

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooFar
+from unfit.core.leaving import gradient_by_blas
 from unfit.core.objective import Rows, margins, root_weighted
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
@@ -84,7 +85,7 @@ class OneStep(Method):
             factors = factors_less(known, hessian, len(batch))
         else:
             rows = data.take(batch)
-            of_deleted = gradient_of_rows(rows, W, self.settings.l2)
+            of_deleted = gradient_by_blas(rows, W) + self.settings.l2 * len(batch) * W
             factors = factors_without(known, rows)
         return self.step(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 

@@ -1,0 +1,85 @@
+"""Sums over rows on their way out, by BLAS alone.
+
+Its threads wait for the next call spinning; threads of our own in between would have to fight with
+them. In the precision of the rows inside a block, float64 across.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from unfit.core.objective import (
+    Rows,
+    block_rows,
+    blocks,
+    margins,
+    positive_codes,
+    scaled_rows,
+    sigmoid,
+)
+
+
+def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """sum (p - t) x, (k, d), and sum p (1 - p) x x^T, (k, d, d), over the rows at an index.
+
+    Rows are gathered block by block into a scratch that stays in the cache.
+    """
+    (k, d), p, step = W.shape, rows.X.shape[1], block_rows(rows)
+    gradient, hessian = np.zeros((k, d)), np.zeros((k, d, d))
+    size = min(step, index.size)
+    scratch, scaled = np.empty((size, p), rows.X.dtype), np.empty((size, d), rows.X.dtype)
+    if index.size and not 0 <= index.min() <= index.max() < len(rows):
+        raise IndexError(f"rows {index.min()} to {index.max()} of {len(rows)}")
+    for start in range(0, index.size, step):
+        chosen = index[start : start + step]
+        X = np.take(rows.X, chosen, axis=0, out=scratch[: chosen.size], mode="clip")
+        chance = sigmoid(margins(X, W))
+        _add_gradient(gradient, X, chance, rows.codes[chosen], rows.intercept)
+        for c in range(k):
+            U = scaled_rows(X, np.sqrt(chance[:, c] * (1 - chance[:, c])), rows.intercept, scaled)
+            hessian[c] += U.T @ U
+    return gradient, hessian
+
+
+def _add_gradient(
+    total: np.ndarray, X: np.ndarray, chance: np.ndarray, codes: np.ndarray, intercept: bool
+) -> None:
+    p = X.shape[1]
+    error = chance - (codes[:, None] == positive_codes(len(total))).astype(X.dtype)
+    total[:, :p] += error.T @ X
+    if intercept:
+        total[:, p] += error.sum(axis=0, dtype=np.float64)
+
+
+def gradient_by_blas(rows: Rows, W: np.ndarray) -> np.ndarray:
+    """sum (p - t) x, (k, d), in the precision of the rows inside a block and float64 across."""
+    total, start = np.zeros(W.shape), 0
+    for X in blocks(rows):
+        codes = rows.codes[start : start + len(X)]
+        _add_gradient(total, X, sigmoid(margins(X, W)), codes, rows.intercept)
+        start += len(X)
+    return total
+
+
+def rough_products(rows: Rows, W: np.ndarray) -> list[Callable[[np.ndarray], np.ndarray]]:
+    """For each problem v -> sum p (1 - p) x (x.v), in the precision of the rows."""
+    X, p = rows.X, rows.X.shape[1]
+    probability = sigmoid(margins(X, W))
+    weights = (probability * (1 - probability)).astype(X.dtype, copy=False)
+
+    def of(weight: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        def product(v: np.ndarray) -> np.ndarray:
+            v = v.astype(X.dtype, copy=False)
+            through = X @ v[:p]
+            if rows.intercept:
+                through += v[p]
+            through *= weight
+            out = np.empty(rows.d)
+            out[:p] = through @ X
+            if rows.intercept:
+                out[p] = through.sum(dtype=np.float64)
+            return out
+
+        return product
+
+    return [of(np.ascontiguousarray(column)) for column in weights.T]
