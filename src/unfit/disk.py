@@ -4,6 +4,7 @@ Knows errors alone. `TEMPORARY` marks what a crash may leave; the next opening
 sweeps it.
 """
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -25,6 +26,21 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True) -> Iterator[bool]:
+    """A file locked for this process, freed at its death; False if another one has it."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            mine = True
+        except BlockingIOError:
+            mine = False
+        yield mine
     finally:
         os.close(handle)
 

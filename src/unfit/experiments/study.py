@@ -1,9 +1,7 @@
 """A study: from the names of figures and tables to finished runs, pictures, tables and claims."""
 
-import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -157,17 +155,12 @@ def finish(
 def alone_in(folder: Path) -> Iterator[None]:
     """One study at a time in a folder; the system frees it when a process dies."""
     folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Unavailable(f"another process is at work in {folder}") from None
+    with disk.locked(folder / ".lock", wait=False) as mine:
+        if not mine:
+            raise Unavailable(f"another process is at work in {folder}")
         for left in (*folder.glob(f".*{disk.TEMPORARY}"), *folder.glob(f"*/.*{disk.TEMPORARY}")):
             disk.remove(left)
         yield
-    finally:
-        os.close(handle)
 
 
 def _check_folder(study: Study) -> None:

@@ -124,7 +124,7 @@ def _receive(
 
 def work(
     pipe: Connection, models: Path, number: int, threads: int, extensions: tuple[Path, ...]
-) -> None:  # pragma: no cover (a process of its own)
+) -> None:
     """A worker: groups in, finished runs out."""
     if hasattr(os, "sched_setaffinity"):
         mine = sorted(os.sched_getaffinity(0))

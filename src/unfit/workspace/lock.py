@@ -1,11 +1,11 @@
 """One writer at a time: a lock on a file of the workspace, which the system frees at death."""
 
-import fcntl
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from unfit import disk
 
 
 class WriterLock:
@@ -22,11 +22,9 @@ class WriterLock:
             if self._depth:
                 yield
                 return
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            with disk.locked(self.path):
                 self._depth = 1
-                yield
-            finally:
-                self._depth = 0
-                os.close(handle)
+                try:
+                    yield
+                finally:
+                    self._depth = 0

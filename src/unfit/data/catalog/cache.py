@@ -8,7 +8,6 @@ CACHE is UNFIT_CACHE, or $XDG_CACHE_HOME/unfit, or ~/.cache/unfit.
 """
 
 import errno
-import fcntl
 import glob
 import os
 import shutil
@@ -51,18 +50,15 @@ def made(name: str) -> Path:
 def sole(folder: Path, name: str) -> Iterator[None]:
     """One process at a time at `name`; what dead ones left of it is swept. Freed at death."""
     try:
-        handle = os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        os.close(os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
         raise Unavailable(
             f"cannot write to {folder}: {error.strerror}; set UNFIT_CACHE to a folder of yours"
         ) from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    with disk.locked(folder / f".{name}.lock"):
         for left in folder.glob(f".{glob.escape(name)}-{'?' * 8}{disk.TEMPORARY}"):
             disk.remove(left)
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
