@@ -1,10 +1,10 @@
 """What a data set offers to the benchmarks, and the paper's ways of preparing and deleting."""
 
-import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
+
+from unfit.data.catalog import load
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,13 @@ def max_norm(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return (X / norm).astype(np.float32), (X_test / norm).astype(np.float32)
 
 
-def archive(name: str) -> dict[str, np.ndarray]:
-    """A .npz of the folder UNFIT_DATA."""
-    folder = os.environ.get("UNFIT_DATA")
-    if not folder:
-        raise FileNotFoundError(f"set UNFIT_DATA to the folder that holds {name}")
-    with np.load(Path(folder) / name, allow_pickle=False) as loaded:
-        return dict(loaded)
+def catalogued(name: str, published: dict[str, float] | None = None) -> Data:
+    """A data set of the catalogue, in memory as a caller's rows would be."""
+    found = load(name)
+    entry, training = found.entry, found.entry.training
+    assert entry.volumes is not None
+    return Data(
+        name, np.array(found.X), np.array(found.y), np.array(found.X_test), np.array(found.y_test),
+        entry.intercept, training.epochs, training.batch_size, training.burn_in,
+        entry.volumes[2], published or {},
+    )  # fmt: skip

@@ -162,11 +162,14 @@ def test_bench_on_built_in_data(tmp_path):
         (["--dataset", "imagenet"], "unknown data set 'imagenet'; there are"),
         (["--section", "luck", "--quick"], "unknown section 'luck'; there are"),
         (["--quick", "--markdown", "/nowhere/x.md"], "no folder /nowhere to put x.md in"),
-        (["--dataset", "mnist-b"], "set UNFIT_DATA to the folder that holds mnist.npz"),
+        (["--dataset", "mnist-b"], "into a folder, and set UNFIT_DATA to it, or use --quick"),
     ],
 )
 def test_bench_says_what_is_wrong(arguments, words, monkeypatch, tmp_path):
     monkeypatch.delenv("UNFIT_DATA", raising=False)
+    monkeypatch.setenv("UNFIT_CACHE", str(tmp_path / "cache"))
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens: the net is away
     result = run(app, ["bench", *arguments, "--output", str(tmp_path / "b.json")])
     assert result.exit_code == 2
     assert words in result.output

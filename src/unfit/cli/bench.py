@@ -16,6 +16,8 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from unfit.errors import UnfitError
+
 COLUMNS = ("section", "data", "what", "unfit", "against", "takes", "ratio")
 
 
@@ -45,7 +47,8 @@ def bench(
     """Measure training and forgetting against scikit-learn, PyTorch and this machine's limits.
 
     Ratios above 1 mean that unfit is faster; against a limit, they are the share reached.
-    The full run reads MNIST-b, CIFAR2 and COVTYPE from the folder named by UNFIT_DATA.
+    The full run needs MNIST-b, CIFAR2 and COVTYPE: from the folder named by UNFIT_DATA, the cache,
+    or the net.
     """
     for path in (output, markdown):
         if path is not None and not path.resolve().parent.is_dir():
@@ -82,7 +85,7 @@ def bench(
             progress.update(task, description=f"{name}: loading")
             try:
                 data = known[name].load()
-            except FileNotFoundError as missing:
+            except UnfitError as missing:
                 typer.echo(f"{missing}, or use --quick", err=True)
                 raise typer.Exit(2) from None
             for step in chosen:
