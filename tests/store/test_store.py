@@ -121,7 +121,7 @@ def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
                             "reason": "", "inputs": "{}"}),  # a second one for a version
     ]  # fmt: skip
     for table, values in wrong:
-        with pytest.raises(sa.exc.IntegrityError), store._write() as connection:
+        with pytest.raises(sa.exc.IntegrityError), store.writing() as connection:
             connection.execute(sa.insert(table).values(**values))
 
 
@@ -131,7 +131,7 @@ def test_a_key_is_used_once(store: Store) -> None:
     assert store.submit("k", [("row", "2"), ("row", "1")], NOW) == first
     with pytest.raises(BadInput, match="another request"):
         store.submit("k", [("row", "1")], NOW)
-    assert store.request_counts() == {"pending": 1, "applied": 0}
+    assert store.request_counts() == {"pending": 1, "applied": 0, "cancelled": 0}
 
 
 def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:

@@ -2,13 +2,14 @@
 
 import typer
 
-from unfit.cli import bench, demo, reproduce, workspace
+from unfit.cli import bench, demo, reproduce, service, workspace
 
 app = typer.Typer(
     name="unfit",
     help=(
         "Linear classifiers that can forget. A workspace is made with `unfit init DATA`, then: "
-        "train, predict, forget, status, audit, retrain. Exit codes: 0 done, 1 an audit says no, "
+        "train, predict, forget, status, audit, retrain, export; `unfit serve` puts it on the "
+        "network. Exit codes: 0 done, 1 an audit says no, "
         "2 an error, said in a sentence, that changed nothing."
     ),
     no_args_is_help=True,
@@ -24,6 +25,10 @@ app.command("forget")(workspace.forget)
 app.command("status")(workspace.status)
 app.command("audit")(workspace.audit)
 app.command("retrain")(workspace.retrain)
+app.command("export")(service.export)
+app.command("serve")(service.serve)
+app.command("worker")(service.worker)
+app.add_typer(service.tokens, name="token")
 app.command("bench")(bench.bench)
 app.command("reproduce")(reproduce.reproduce)
 

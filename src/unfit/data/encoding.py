@@ -81,7 +81,10 @@ class Encoding:
         self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
     ) -> np.ndarray:
         """Rows (m, p) float32. slots[j][code]: the place of a raw code of category j, or -1."""
-        X = self._unbounded(values, codes, slots)
+        return self.bounded(self._unbounded(values, codes, slots))
+
+    def bounded(self, X: np.ndarray) -> np.ndarray:
+        """Rows within the norm bound; changes X."""
         if self.clip:
             lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
             X /= np.maximum(lengths, self.norm).astype(np.float32)[:, None]

@@ -37,6 +37,14 @@ class CpuEngine:
         other._layout = None
         return other
 
+    def copied(self) -> Self:
+        """The same with rows and a mask of its own: what lies in a file may change there."""
+        other = self.shared()
+        rows = self.rows
+        if isinstance(rows.X, np.memmap):
+            other.rows = Rows(np.array(rows.X), rows.codes, rows.intercept)
+        return other
+
     def without(self, rows: np.ndarray) -> np.ndarray:
         mask = self.remaining.copy()
         mask[rows] = False

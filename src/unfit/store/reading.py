@@ -37,11 +37,11 @@ class Records:
     """The records of one model; nothing here changes them."""
 
     engine: sa.Engine
-    _model_id: int
+    model_id: int
     _digest_key: bytes
 
     @contextmanager
-    def _said(self) -> Iterator[None]:
+    def said(self) -> Iterator[None]:
         """What a database complains of, in a sentence."""
         try:
             yield
@@ -54,28 +54,35 @@ class Records:
             raise Unavailable(f"the database says: {first}") from None
 
     @contextmanager
-    def _read(self) -> Iterator[sa.Connection]:
-        with self._said(), self.engine.connect() as connection:
+    def reading(self) -> Iterator[sa.Connection]:
+        with self.said(), self.engine.connect() as connection:
             yield connection
 
     def model(self) -> Model:
-        with self._read() as connection:
+        with self.reading() as connection:
             row = connection.execute(
-                sa.select(models).where(models.c.id == self._model_id)
+                sa.select(models).where(models.c.id == self.model_id)
             ).one()  # fmt: skip
-        return Model(row.id, row.key, row.list_position, row.purge_due, row.changes)
+        return Model(row.id, row.key, row.list_position, row.purge_due, row.changes, row.access)
 
     def employed(self) -> Version | None:
-        mine = (versions.c.model_id == self._model_id) & (versions.c.state == "employed")
-        with self._read() as connection:
+        mine = (versions.c.model_id == self.model_id) & (versions.c.state == "employed")
+        with self.reading() as connection:
             row = connection.execute(sa.select(versions).where(mine)).first()
         return None if row is None else _version(row)
 
-    def versions(self) -> list[Version]:
-        select = sa.select(versions).where(versions.c.model_id == self._model_id)
-        with self._read() as connection:
-            rows = connection.execute(select.order_by(versions.c.number)).all()
-        return [_version(row) for row in rows]
+    def versions(
+        self, *, number: int | None = None, before: int | None = None, last: int | None = None
+    ) -> list[Version]:
+        """In order of their numbers; the last so many, below one."""
+        select = sa.select(versions).where(versions.c.model_id == self.model_id)
+        if number is not None:
+            select = select.where(versions.c.number == number)
+        if before is not None:
+            select = select.where(versions.c.number < before)
+        with self.reading() as connection:
+            rows = connection.execute(select.order_by(versions.c.number.desc()).limit(last)).all()
+        return [_version(row) for row in reversed(rows)]
 
     def decision_on(self, request: Request) -> Decision | None:
         """The decision a request led to; None if the version in use stayed."""
@@ -87,66 +94,102 @@ class Records:
         found = self._decisions(same)
         return found[0] if found else None
 
-    def decisions(self) -> list[Decision]:
-        return self._decisions(sa.true())
+    def decisions(
+        self, *, version: int | None = None, before: int | None = None, last: int | None = None
+    ) -> list[Decision]:
+        """In order of the versions they led to; the last so many, below one."""
+        where = sa.true() if before is None else versions.c.number < before
+        if version is not None:
+            where &= versions.c.number == version
+        return self._decisions(where, last)
 
-    def _decisions(self, where: sa.ColumnElement[bool]) -> list[Decision]:
+    def _decisions(
+        self, where: sa.ColumnElement[bool], last: int | None = None
+    ) -> list[Decision]:  # fmt: skip
         select = (
             sa.select(decisions, versions.c.number)
             .join(versions, versions.c.id == decisions.c.version_id)
-            .where(decisions.c.model_id == self._model_id, where)
-            .order_by(versions.c.number)
+            .where(decisions.c.model_id == self.model_id, where)
+            .order_by(versions.c.number.desc())
+            .limit(last)
         )
-        with self._read() as connection:
-            rows = connection.execute(select).all()
+        with self.reading() as connection:
+            rows = connection.execute(select).all()[::-1]
         return [
             Decision(row.number, _utc(row.at), row.action, row.reason, json.loads(row.inputs),
                      row.estimate, row.threshold)
             for row in rows
         ]  # fmt: skip
 
-    def audits(self) -> list[AuditRecord]:
+    def audits(self, *, id: int | None = None, last: int | None = None) -> list[AuditRecord]:
+        """In order of their making; the last so many."""
         select = (
             sa.select(audits, versions.c.number)
             .join(versions, versions.c.id == audits.c.version_id)
-            .where(audits.c.model_id == self._model_id)
-            .order_by(audits.c.id)
+            .where(audits.c.model_id == self.model_id)
+            .order_by(audits.c.id.desc())
+            .limit(last)
         )
-        with self._read() as connection:
+        if id is not None:
+            select = select.where(audits.c.id == id)
+        with self.reading() as connection:
             rows = connection.execute(select).all()
         return [
-            AuditRecord(row.number, _utc(row.at), row.passed, json.loads(row.report))
-            for row in rows
+            AuditRecord(row.id, row.number, _utc(row.at), row.passed, json.loads(row.report))
+            for row in reversed(rows)
         ]
 
     def request_counts(self) -> dict[str, int]:
         count = sa.select(requests.c.state, sa.func.count()).where(
-            requests.c.model_id == self._model_id
+            requests.c.model_id == self.model_id
         )
-        with self._read() as connection:
+        with self.reading() as connection:
             rows = connection.execute(count.group_by(requests.c.state)).all()
-        return {"pending": 0, "applied": 0} | {row[0]: row[1] for row in rows}
+        return {"pending": 0, "applied": 0, "cancelled": 0} | {row[0]: row[1] for row in rows}
+
+    def waiting(self) -> bool:
+        """Whether there is anything for a worker to do."""
+        some = sa.select(requests.c.id).where(
+            (requests.c.model_id == self.model_id) & (requests.c.state == "pending")
+        )
+        due = sa.select(models.c.purge_due).where(models.c.id == self.model_id)
+        with self.reading() as connection:
+            found = connection.execute(sa.select(some.exists(), due.scalar_subquery())).one()
+        return bool(found[0] or found[1])
 
     def requests(
-        self, *, state: str | None = None, key: str | None = None, ids: Sequence[int] | None = None
-    ) -> list[Request]:
-        """Requests with their items, in order of submission."""
-        where = requests.c.model_id == self._model_id
+        self, *, state: str | None = None, key: str | None = None,
+        ids: Sequence[int] | None = None, about: str | None = None, before: int | None = None,
+        last: int | None = None,
+    ) -> list[Request]:  # fmt: skip
+        """Requests with their items, in order of submission; the last so many, below an id.
+
+        about: the digest of an id that they name.
+        """
+        where = requests.c.model_id == self.model_id
         if state is not None:
             where &= requests.c.state == state
         if key is not None:
             where &= requests.c.key == key
         if ids is not None:
             where &= requests.c.id.in_(ids)
+        if before is not None:
+            where &= requests.c.id < before
+        if about is not None:
+            naming = sa.select(items.c.request_id).where(items.c.digest == about)
+            where &= requests.c.id.in_(naming)
         number = (
             sa.select(versions.c.number)
             .where(versions.c.id == requests.c.version_id)
             .scalar_subquery()
         )
-        with self._read() as connection:
+        with self.reading() as connection:
             rows = connection.execute(
-                sa.select(requests, number.label("version")).where(where).order_by(requests.c.id)
-            ).all()
+                sa.select(requests, number.label("version"))
+                .where(where)
+                .order_by(requests.c.id.desc())
+                .limit(last)
+            ).all()[::-1]
             of = {row.id: list[Item]() for row in rows}
             known = list(of)  # requests filed between the two statements are left for later
             for start in range(0, len(known), CHUNK):
@@ -156,19 +199,33 @@ class Records:
                         Item(item.id, item.kind, item.value, item.outcome, item.rows)
                     )
         return [
-            Request(row.id, row.key, row.state, _utc(row.submitted_at),
-                    None if row.applied_at is None else _utc(row.applied_at), row.version,
-                    of[row.id])
+            Request(row.id, row.key, row.state, _utc(row.submitted_at), maybe_utc(row.applied_at),
+                    row.version, of[row.id], maybe_utc(row.cancelled_at), row.submitted_by)
             for row in rows
         ]  # fmt: skip
 
+    def counts_forgotten(self) -> tuple[int, int]:
+        """How many rows, and how many subjects, were forgotten."""
+        with self.reading() as connection:
+            rows = connection.execute(
+                sa.select(sa.func.count())
+                .select_from(forgotten)
+                .where(forgotten.c.model_id == self.model_id)
+            ).scalar_one()
+            people = connection.execute(
+                sa.select(sa.func.count())
+                .select_from(forgotten_ids)
+                .where(forgotten_ids.c.model_id == self.model_id, forgotten_ids.c.kind == "subject")
+            ).scalar_one()
+        return rows, people
+
     def forgotten_rows(self, *, erased: bool | None = None) -> list[tuple[int, int]]:
         """(row, version number) of every forgotten row, or of those (not yet) erased."""
-        where = forgotten.c.model_id == self._model_id
+        where = forgotten.c.model_id == self.model_id
         if erased is not None:
             where &= forgotten.c.erased == erased
         select = sa.select(forgotten.c.row, versions.c.number).join(versions).where(where)
-        with self._read() as connection:
+        with self.reading() as connection:
             rows = connection.execute(select.order_by(forgotten.c.row)).all()
         return [(row[0], row[1]) for row in rows]
 
@@ -177,11 +234,11 @@ class Records:
         found: set[tuple[IdKind, str]] = set()
         if not digests:
             return found
-        with self._read() as connection:
+        with self.reading() as connection:
             for start in range(0, len(digests), CHUNK):
                 part = [digest for _, digest in digests[start : start + CHUNK]]
                 select = sa.select(forgotten_ids.c.kind, forgotten_ids.c.digest).where(
-                    (forgotten_ids.c.model_id == self._model_id) & forgotten_ids.c.digest.in_(part)
+                    (forgotten_ids.c.model_id == self.model_id) & forgotten_ids.c.digest.in_(part)
                 )
                 found |= {(kind, digest) for kind, digest in connection.execute(select)}
         return found
@@ -197,6 +254,10 @@ class Records:
 
 def _utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def maybe_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else _utc(moment)
 
 
 def _version(row: sa.Row) -> Version:

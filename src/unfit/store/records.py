@@ -16,6 +16,7 @@ class Model:
     list_position: int
     purge_due: bool
     changes: int
+    access: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,13 @@ class Item:
 class Request:
     id: int
     key: str
-    state: Literal["pending", "applied"]
+    state: Literal["pending", "applied", "cancelled"]
     submitted_at: datetime
     applied_at: datetime | None
     version: int | None  # the number of the version that forgot
     items: Sequence[Item] = ()
+    cancelled_at: datetime | None = None
+    submitted_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class AuditRecord:
+    id: int
     version: int
     at: datetime
     passed: bool | None
@@ -101,3 +105,38 @@ class Applied:
     digests: Sequence[tuple[IdKind, str]] = ()
     list_position: int | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of a version that stays
+
+
+JobKind = Literal["audit", "retrain"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Long work that was asked for: an audit or a retraining."""
+
+    id: int
+    kind: JobKind
+    state: Literal["pending", "running", "done", "failed"]
+    options: Mapping[str, Any]
+    submitted_at: datetime
+    submitted_by: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    stage: str | None
+    done: int | None
+    total: int | None
+    error: str | None
+    audit_id: int | None
+    version: int | None
+
+
+@dataclass(frozen=True)
+class Token:
+    """Who may do what; the secret half is nowhere."""
+
+    id: int
+    public: str
+    name: str
+    roles: frozenset[str]
+    created_at: datetime
+    revoked_at: datetime | None

@@ -6,8 +6,7 @@ if the version it started from is still employed. Time is handed in.
 """
 
 import json
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -15,14 +14,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.errors import Damaged, Unavailable
 from unfit.store import migrations
+from unfit.store.cleaning import BUSY_SECONDS, Cleaning
 from unfit.store.database import open_engine
-from unfit.store.reading import CHUNK, Records
+from unfit.store.filing import insert_rows
+from unfit.store.reading import CHUNK
 from unfit.store.records import (
     Applied,
     Decision,
-    IdKind,
     NewVersion,
     Version,
 )
@@ -37,10 +37,8 @@ from unfit.store.schema import (
     versions,
 )
 
-BUSY_SECONDS = 30.0
 
-
-class Store(Records):
+class Store(Cleaning):
     """The records of one model in a database that may hold several."""
 
     def __init__(
@@ -52,12 +50,13 @@ class Store(Records):
         alone: what to hold while the tables are made or changed.
         """
         self.engine = open_engine(url, BUSY_SECONDS)
+        self.fence: Callable[[sa.Connection], None] | None = None  # asked before every commit
         self.sqlite = self.engine.dialect.name == "sqlite"
-        with self._said():
+        with self.said():
             if not migrations.up_to_date(self.engine):
                 with alone():
                     migrations.upgrade(self.engine)
-            self._model_id = self._find_or_create(model_key, now)
+            self.model_id = self._find_or_create(model_key, now)
         self._digest_key = digest_key
 
     def close(self) -> None:
@@ -74,64 +73,23 @@ class Store(Records):
                 "database and the folder from the same backup"
             ) from None
 
-    @contextmanager
-    def _write(self) -> Iterator[sa.Connection]:
-        with self._said(), self.engine.execution_options(write=True).begin() as connection:
-            yield connection
-
     def _find_or_create(self, key: str, now: datetime) -> int:
         select = sa.select(models.c.id).where(models.c.key == key)
-        with self._read() as connection:
+        with self.reading() as connection:
             found = connection.execute(select).scalar()
         if found is None:
             row = {"key": key, "created_at": now, "list_position": 0, "purge_due": False,
                    "changes": 0}  # fmt: skip
             try:
-                with self._write() as connection:
+                with self.writing() as connection:
                     connection.execute(sa.insert(models).values(**row))
             except sa.exc.IntegrityError:  # another process was first
                 pass
-            with self._read() as connection:
+            with self.reading() as connection:
                 found = connection.execute(select).scalar_one()
         return int(found)
 
     # --- what changes it -----------------------------------------------------------------------
-
-    def submit(self, key: str, ids: Sequence[tuple[IdKind, str]], now: datetime) -> int:
-        """File a request, once: the same key with the same ids is the same request."""
-        fingerprint = self.digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
-        known = (requests.c.model_id == self._model_id) & (requests.c.key == key)
-        with self._write() as connection:
-            row = connection.execute(
-                sa.select(requests.c.id, requests.c.fingerprint).where(known)
-            ).first()
-            if row is not None:
-                if row.fingerprint != fingerprint:
-                    raise BadInput(f"the key {key!r} was used for another request")
-                return int(row.id)
-            made = connection.execute(
-                sa.insert(requests).values(
-                    model_id=self._model_id, key=key, fingerprint=fingerprint, state="pending",
-                    submitted_at=now,
-                )
-            ).inserted_primary_key  # fmt: skip
-            assert made is not None
-            _insert(
-                connection, items,
-                ({"request_id": made[0], "kind": kind, "value": value} for kind, value in ids),
-            )  # fmt: skip
-            return int(made[0])
-
-    def take_back(self, key: str) -> None:
-        """Drop a request that waits, as if it had never been filed."""
-        mine = (requests.c.model_id == self._model_id) & (requests.c.key == key)
-        with self._write() as connection:
-            found = connection.execute(
-                sa.select(requests.c.id).where(mine & (requests.c.state == "pending"))
-            ).scalar()
-            if found is not None:
-                connection.execute(sa.delete(items).where(items.c.request_id == found))
-                connection.execute(sa.delete(requests).where(requests.c.id == found))
 
     def commit(
         self,
@@ -142,13 +100,15 @@ class Store(Records):
         now: datetime,
     ) -> Version:
         """Employ a version (None: keep the one in use) and settle requests, all or nothing."""
-        with self._fitting(), self._write() as connection:
+        with self._fitting(), self.writing() as connection:
             if not self.sqlite:  # SQLite's transaction has locked the whole database already
-                mine = sa.select(models.c.id).where(models.c.id == self._model_id)
+                mine = sa.select(models.c.id).where(models.c.id == self.model_id)
                 connection.execute(mine.with_for_update())
+            if self.fence is not None:
+                self.fence(connection)
             current = connection.execute(
                 sa.select(versions).where(
-                    (versions.c.model_id == self._model_id) & (versions.c.state == "employed")
+                    (versions.c.model_id == self.model_id) & (versions.c.state == "employed")
                 )
             ).first()
             if (current and current.id) != (started_from and started_from.id):
@@ -161,7 +121,7 @@ class Store(Records):
             if decision is not None:
                 connection.execute(
                     sa.insert(decisions).values(
-                        model_id=self._model_id, version_id=version_id, at=decision.at,
+                        model_id=self.model_id, version_id=version_id, at=decision.at,
                         action=decision.action, reason=decision.reason,
                         inputs=json.dumps(decision.inputs, sort_keys=True),
                         estimate=decision.estimate, threshold=decision.threshold,
@@ -189,7 +149,7 @@ class Store(Records):
         fields["baseline"] = json.dumps(new.baseline, sort_keys=True)
         made = connection.execute(
             sa.insert(versions).values(
-                model_id=self._model_id, number=1 if before is None else before.number + 1,
+                model_id=self.model_id, number=1 if before is None else before.number + 1,
                 state="employed", employed_at=now, **fields,
             )
         ).inserted_primary_key  # fmt: skip
@@ -199,7 +159,7 @@ class Store(Records):
     def _settle(
         self, connection: sa.Connection, version_id: int, applied: Applied, now: datetime
     ) -> None:
-        mine = self._model_id
+        mine = self.model_id
         for start in range(0, len(applied.requests), CHUNK):
             part = applied.requests[start : start + CHUNK]
             done = connection.execute(
@@ -221,12 +181,12 @@ class Store(Records):
                 .values(outcome=sa.bindparam("outcome"), rows=sa.bindparam("rows")),
                 outcomes,
             )
-        _insert(
+        insert_rows(
             connection, forgotten,
             ({"model_id": mine, "row": row, "version_id": version_id, "erased": False}
              for row in applied.rows),
         )  # fmt: skip
-        _insert(
+        insert_rows(
             connection, forgotten_ids,
             ({"model_id": mine, "kind": kind, "digest": digest}
              for kind, digest in applied.digests),
@@ -237,15 +197,13 @@ class Store(Records):
         connection.execute(sa.update(models).where(models.c.id == mine).values(**changed))
 
     def set_list_position(self, position: int) -> None:
-        with self._write() as connection:
+        with self.writing() as connection:
             connection.execute(
-                sa.update(models)
-                .where(models.c.id == self._model_id)
-                .values(list_position=position)
+                sa.update(models).where(models.c.id == self.model_id).values(list_position=position)
             )
 
     def set_statistics(self, version: Version, sha: str) -> None:
-        with self._write() as connection:
+        with self.writing() as connection:
             connection.execute(
                 sa.update(versions)
                 .where(versions.c.id == version.id)
@@ -254,80 +212,14 @@ class Store(Records):
 
     def add_audit(
         self, version: Version, passed: bool | None, report: dict[str, Any], now: datetime
-    ) -> None:
-        with self._write() as connection:
-            connection.execute(
+    ) -> int:
+        """Keep a report; its number."""
+        with self.writing() as connection:
+            made = connection.execute(
                 sa.insert(audits).values(
-                    model_id=self._model_id, version_id=version.id, at=now, passed=passed,
+                    model_id=self.model_id, version_id=version.id, at=now, passed=passed,
                     report=json.dumps(report, sort_keys=True),
                 )
-            )  # fmt: skip
-
-    # --- purge ---------------------------------------------------------------------------------
-
-    def record_purge(self, version: Version, card_sha: str | None) -> None:
-        """Rows were erased: drop the ids of applied requests and the names of removed files."""
-        mine = requests.c.model_id == self._model_id
-        with self._write() as connection:
-            applied = sa.select(requests.c.id).where(mine & (requests.c.state == "applied"))
-            connection.execute(
-                sa.update(items)
-                .where(items.c.request_id.in_(applied) & items.c.value.is_not(None))
-                .values(value=None)
-            )
-            connection.execute(
-                sa.update(forgotten)
-                .where((forgotten.c.model_id == self._model_id) & ~forgotten.c.erased)
-                .values(erased=True)
-            )
-            connection.execute(
-                sa.update(versions)
-                .where(
-                    (versions.c.model_id == self._model_id) & (versions.c.state == "superseded")
-                    & versions.c.model_sha.is_not(None)
-                )
-                .values(model_sha=None, card_sha=None, statistics_sha=None, generation=None)
-            )  # fmt: skip
-            if card_sha != version.card_sha:
-                connection.execute(
-                    sa.update(versions).where(versions.c.id == version.id).values(card_sha=card_sha)
-                )
-
-    def clean(self) -> None:
-        """Rewrite the tables that held ids, so that no free page or log still does."""
-        if not self.sqlite:
-            with self._said(), self.engine.connect() as connection:
-                plain = connection.execution_options(isolation_level="AUTOCOMMIT")
-                plain.exec_driver_sql(f"SET lock_timeout = '{int(1000 * BUSY_SECONDS / 3)}ms'")
-                try:
-                    plain.exec_driver_sql("VACUUM FULL request_items")
-                finally:
-                    plain.exec_driver_sql("RESET lock_timeout")
-            return
-        raw = self.engine.raw_connection()
-        try:
-            raw.cursor().execute("VACUUM")
-            busy, _, _ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except sqlite3.DatabaseError as error:
-            raise Unavailable(f"the database says: {error}") from None
-        finally:
-            raw.close()
-        if busy:
-            raise Unavailable("the database's log is in use by a reader; the purge goes on later")
-
-    def purge_done(self) -> None:
-        with self._write() as connection:
-            connection.execute(
-                sa.update(models).where(models.c.id == self._model_id).values(purge_due=False)
-            )
-
-
-def _insert(connection: sa.Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
-    block: list[dict[str, Any]] = []
-    for row in rows:
-        block.append(row)
-        if len(block) == CHUNK:
-            connection.execute(sa.insert(table), block)
-            block = []
-    if block:
-        connection.execute(sa.insert(table), block)
+            ).inserted_primary_key  # fmt: skip
+            assert made is not None
+            return int(made[0])

@@ -3,7 +3,7 @@
 - one employed version per model: a partial unique index
 - a row is forgotten once: a primary key
 - a request key is used once, a version number is given once: unique constraints
-- a request is pending or applied, never half: a check
+- a request is pending, applied or cancelled, never half: a check
 """
 
 import sqlalchemy as sa
@@ -29,6 +29,7 @@ models = sa.Table(
     sa.Column("list_position", sa.BigInteger, nullable=False),  # bytes of the deletion list known
     sa.Column("purge_due", sa.Boolean, nullable=False),  # something erased may still lie about
     sa.Column("changes", sa.BigInteger, nullable=False),  # commits so far: who has seen the last
+    sa.Column("access", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # to tokens
     sa.CheckConstraint("list_position >= 0", name="list_position"),
 )  # fmt: skip
 
@@ -74,10 +75,13 @@ requests = sa.Table(
     sa.Column("fingerprint", sa.Text, nullable=False),  # of what was asked, keyed
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("submitted_at", Moment, nullable=False),
+    sa.Column("submitted_by", sa.Text),  # the public half of a token, where one was used
     sa.Column("applied_at", Moment),
+    sa.Column("cancelled_at", Moment),
     sa.Column("version_id", sa.ForeignKey("versions.id")),
     sa.UniqueConstraint("model_id", "key"),
-    sa.CheckConstraint("state IN ('pending', 'applied')", name="state"),
+    sa.CheckConstraint("state IN ('pending', 'applied', 'cancelled')", name="state"),
+    sa.CheckConstraint("(state = 'cancelled') = (cancelled_at IS NOT NULL)", name="cancelled_at"),
     sa.CheckConstraint("(state = 'applied') = (applied_at IS NOT NULL)", name="applied_at"),
     sa.Index("ix_requests_state", "model_id", "state"),
 )  # fmt: skip
@@ -90,6 +94,7 @@ items = sa.Table(
     sa.Column("value", sa.Text),  # the id; gone when it is purged
     sa.Column("outcome", sa.Text),
     sa.Column("rows", sa.BigInteger),
+    sa.Column("digest", sa.Text, index=True),  # finds the requests about an id that is purged
     sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
     sa.CheckConstraint(
         "outcome IS NULL OR outcome IN ('forgotten', 'repeated', 'unknown')", name="outcome"
@@ -136,4 +141,54 @@ audits = sa.Table(
     sa.Column("at", Moment, nullable=False),
     sa.Column("passed", sa.Boolean),
     sa.Column("report", sa.Text, nullable=False),  # JSON, see workspace.auditing.Report
+)  # fmt: skip
+
+leases = sa.Table(
+    "leases", metadata,
+    sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
+    sa.Column("holder", sa.Text),  # the worker that applies requests
+    sa.Column("beat", sa.BigInteger, nullable=False),  # counts up while it lives
+    sa.Column("since", Moment),
+)  # fmt: skip
+
+jobs = sa.Table(
+    "jobs", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("state", sa.Text, nullable=False),
+    sa.Column("options", sa.Text, nullable=False),  # JSON
+    sa.Column("submitted_at", Moment, nullable=False),
+    sa.Column("submitted_by", sa.Text),
+    sa.Column("started_at", Moment),
+    sa.Column("finished_at", Moment),
+    sa.Column("stage", sa.Text),
+    sa.Column("done", sa.BigInteger),
+    sa.Column("total", sa.BigInteger),
+    sa.Column("error", sa.Text),
+    sa.Column("audit_id", sa.ForeignKey("audits.id")),
+    sa.Column("version", sa.Integer),
+    sa.CheckConstraint("kind IN ('audit', 'retrain')", name="kind"),
+    sa.CheckConstraint("state IN ('pending', 'running', 'done', 'failed')", name="state"),
+    sa.Index("ix_jobs_state", "model_id", "state"),
+)  # fmt: skip
+
+tokens = sa.Table(
+    "tokens", metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("public", sa.Text, nullable=False, unique=True),  # names the token in logs
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),  # of the secret half, which is random
+    sa.Column("roles", sa.Text, nullable=False),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("revoked_at", Moment),
+)  # fmt: skip
+
+sessions = sa.Table(
+    "sessions", metadata,
+    sa.Column("hash", sa.Text, primary_key=True),
+    sa.Column("token_id", sa.ForeignKey("tokens.id"), nullable=False),
+    sa.Column("created_at", Moment, nullable=False),
+    sa.Column("expires_at", Moment, nullable=False),
 )  # fmt: skip

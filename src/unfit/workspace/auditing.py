@@ -4,8 +4,8 @@ Deleted rows come from the audit window, if the owner keeps one, or from the aud
 They are kept as they came, so that they can be encoded as the model in use wants them.
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,14 @@ from unfit.data.encoding import Reader
 from unfit.data.ingest import Roles
 from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
+from unfit.engines.cpu import CpuEngine
 from unfit.errors import BadInput
+from unfit.methods import Method, State
+from unfit.store.records import Version
 from unfit.store.repository import Store
 from unfit.workspace.config import Config
 from unfit.workspace.loaded import Loaded
+from unfit.workspace.training import Told
 
 LABEL = "__label__"  # in retained files; unfit.toml allows no feature of that name
 
@@ -39,6 +43,7 @@ class Report:
     sigma: float
     deleted_from: str  # "the audit window", a file's name, or "" where there are none
     n_available: int
+    id: int | None = None  # in the records
 
     @property
     def passed(self) -> bool | None:
@@ -56,6 +61,14 @@ class Report:
             )
         return self.audit.verdict
 
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Report":
+        """From what `as_dict` gave, as the records keep it."""
+        said = {f.name: content[f.name] for f in fields(Audit)}
+        audit = Audit(**said | {"disparities": tuple(said["disparities"])})
+        own = {f.name: content[f.name] for f in fields(cls) if f.name not in ("audit", "id")}
+        return cls(audit, **own)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self.audit) | {
             "disparities": list(self.audit.disparities), "version": self.version,
@@ -64,30 +77,57 @@ class Report:
         }  # fmt: skip
 
 
-def audit(
-    loaded: Loaded, config: Config, retained: Path, store: Store, deleted: Path | None,
-    threshold: float, draws: int | None, random_state: int | None,
-) -> Report:  # fmt: skip
-    if not threshold >= 0:
-        raise BadInput(f"the threshold must be >= 0, got {threshold}")
-    if draws is not None and draws < 1:
-        raise BadInput(f"draws must be at least 1, got {draws}")
-    sigma = loaded.method.settings.sigma
+@dataclass(frozen=True)
+class Evidence:
+    """All an audit looks at, in memory: erasures may go on while it is weighed."""
+
+    version: Version
+    method: Method
+    name: str
+    state: State
+    data: CpuEngine
+    test: Rows
+    deleted: Rows
+    deleted_from: str
+    n_deleted: int
+
+    def weigh(
+        self, threshold: float, draws: int | None, random_state: int | None, told: Told | None
+    ) -> Report:
+        """Retrain independently and compare."""
+        sigma = self.method.settings.sigma
+        if told is not None:
+            told("retraining independently", 0, 0)
+        made = compare(
+            self.method, self.state, self.data, self.test, self.deleted, self.n_deleted, threshold,
+            draws or (5 if sigma > 0 else 1), np.random.default_rng(random_state),
+        )  # fmt: skip
+        n = len(self.deleted)
+        origin = self.deleted_from if n else ""
+        return Report(made, self.version.number, self.name, sigma, origin, n)
+
+
+def gather(
+    loaded: Loaded, config: Config, retained: Path, store: Store, deleted: Path | None
+) -> Evidence:
+    """Copy what is needed; the writer's lock is held."""
     if deleted is not None:
         rows, origin = _from_file(deleted, loaded, config), deleted.name
     else:
         rows, origin = _from_window(retained, loaded), "the audit window"
+    test = loaded.test_rows().take(loaded.test_positions(np.empty(0, np.int64)))
     gone = sum(v.deleted for v in store.versions())
-    made = compare(
-        loaded.method, loaded.state, loaded.data,
-        loaded.test_rows().take(loaded.test_positions(np.empty(0, np.int64))), rows, gone,
-        threshold,
-        draws or (5 if sigma > 0 else 1), np.random.default_rng(random_state),
+    return Evidence(
+        loaded.version, loaded.method, loaded.card.method, loaded.state, loaded.data.copied(),
+        test, rows, origin, gone,
     )  # fmt: skip
-    return Report(
-        made, loaded.version.number, loaded.card.method, sigma, origin if len(rows) else "",
-        len(rows),
-    )  # fmt: skip
+
+
+def check_request(threshold: float, draws: int | None) -> None:
+    if not threshold >= 0:
+        raise BadInput(f"the threshold must be >= 0, got {threshold}")
+    if draws is not None and draws < 1:
+        raise BadInput(f"draws must be at least 1, got {draws}")
 
 
 def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:

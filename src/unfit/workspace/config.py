@@ -145,6 +145,21 @@ class StoreTable:
 
 
 @dataclass(frozen=True)
+class ServiceTable:
+    """What `unfit serve` allows."""
+
+    __pydantic_config__ = _FORBID
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8321
+    processes: Annotated[int, Field(ge=1, le=64)] = 1
+    queue: Whole = 1000
+    max_body_mb: Positive = 8.0
+    max_rows: Whole = 1000
+    rate: Positive = 5000.0
+    sign_in: Annotated[timedelta, BeforeValidator(_duration)] = timedelta(hours=8)
+
+
+@dataclass(frozen=True)
 class Config:
     """All of unfit.toml."""
 
@@ -159,6 +174,7 @@ class Config:
     policy: PolicyTable = field(default_factory=PolicyTable)
     retention: RetentionTable = field(default_factory=RetentionTable)
     store: StoreTable = field(default_factory=StoreTable)
+    service: ServiceTable = field(default_factory=ServiceTable)
 
     def feature_columns(self) -> list[Column]:
         return [_column(name, table) for name, table in self.columns.items()]

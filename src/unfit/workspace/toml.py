@@ -137,6 +137,16 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     table("store")
     put("url", config.store.url,
         "sqlite (in the workspace), postgresql://..., or $NAME of a variable")  # fmt: skip
+    v = config.service
+    table("service", "What `unfit serve` listens on and allows.")
+    put("host", v.host, "0.0.0.0 behind a proxy that speaks TLS")
+    put("port", v.port, "")
+    put("processes", v.processes, "that answer requests; more want PostgreSQL")
+    put("queue", v.queue, "erasures that may wait; more are answered 429")
+    put("max_body_mb", v.max_body_mb, "of one request")
+    put("max_rows", v.max_rows, "of one prediction in JSON")
+    put("rate", v.rate, "requests a second, for each token and process")
+    put("sign_in", _window(v.sign_in), "how long the dashboard remembers a token")
     lines += [
         "", "# Features. Constants that are not declared are fitted to the training rows: they are",
         "# derived from the data, marked so in the model's card, and fitted anew at retraining.",

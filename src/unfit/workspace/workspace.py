@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,7 @@ from unfit.data.sources import open_source
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.points import reach
 from unfit.store.records import Applied, Decision, IdKind, Version
-from unfit.workspace import auditing, erasing, purging, training
+from unfit.workspace import auditing, erasing, exporting, purging, training
 from unfit.workspace.forgetting import Ids, Resolved
 from unfit.workspace.keeper import Keeper, now
 from unfit.workspace.loaded import Scorer, load_scorer
@@ -38,6 +39,7 @@ class Workspace:
         self.folder, self.config = self._keeper.folder, self._keeper.config
         self.store = self._keeper.store
         self.list_path = self._keeper.deletions.path
+        self.artifacts = self._keeper.artifacts
         self._scorer: Scorer | None = None
         self._list_checked = False
 
@@ -45,6 +47,12 @@ class Workspace:
         """Compute ahead what makes the next erasure cheap, and keep it for the next process."""
         with self._writing() as keeper:
             keeper.save_prepared()
+
+    def get_ready(self) -> None:
+        """The same in memory alone, for the next erasure of this process."""
+        with self._writing() as keeper:
+            if keeper.current is not None and keeper.current.model_sha is not None:
+                keeper.prepared()
 
     def close(self) -> None:
         self._keeper.close()
@@ -116,10 +124,13 @@ class Workspace:
 
     def submit(
         self, *, subjects: Iterable[object] = (), rows: Iterable[object] = (),
-        key: str | None = None,
+        key: str | None = None, by: str | None = None, limit: int | None = None,
     ) -> str:  # fmt: skip
-        """File an erasure request and return its key; `apply`, here or elsewhere, applies it."""
-        return self._submit(_ids(subjects, rows), key)
+        """File an erasure request and return its key; `apply`, here or elsewhere, applies it.
+
+        by: whose token asks. limit: how many requests may wait.
+        """
+        return self._submit(_ids(subjects, rows), key, by, limit)
 
     def apply(self, told: Told | None = None) -> int:
         """Apply all requests that wait, together; how many there were."""
@@ -176,13 +187,17 @@ class Workspace:
         roles = self.config.the_roles()
         return predict_file(scorer, source, output, format, roles, self.config.source.missing)
 
+    def caught_up(self) -> bool:
+        """Whether everybody on the deletion list is forgotten here; False for an old backup."""
+        listed = self._keeper.deletions
+        return listed.exists() and listed.length() == self.store.model().list_position
+
     def scorer(self) -> Scorer:
         """The model in use, as it is now; a restored backup first catches up with deletions."""
         keeper = self._keeper
         if not self._list_checked:
             model = keeper.store.model()
-            listed = keeper.deletions
-            missed = not listed.exists() or listed.length() != model.list_position
+            missed = not self.caught_up()
             late = purging.overdue(
                 keeper.retained, keeper.store, keeper.clock(), self.config.retention.audit_window
             )
@@ -208,19 +223,29 @@ class Workspace:
 
     def audit(
         self, *, deleted: str | Path | None = None, threshold: float | None = None,
-        draws: int | None = None, random_state: int | None = None,
+        draws: int | None = None, random_state: int | None = None, told: Told | None = None,
     ) -> auditing.Report:  # fmt: skip
-        """Retrain independently, compare, say what was found; the model in use stays as it is."""
+        """Retrain independently, compare, say what was found; the model in use stays as it is.
+
+        Erasures wait while the rows are copied, not while they are trained on.
+        """
+        threshold = self.config.policy.disparity if threshold is None else threshold
+        auditing.check_request(threshold, draws)
         with self._writing() as keeper:
-            report = auditing.audit(
+            evidence = auditing.gather(
                 keeper.load(), self.config, keeper.retained, keeper.store,
                 None if deleted is None else Path(deleted),
-                self.config.policy.disparity if threshold is None else threshold,
-                draws, random_state,
             )  # fmt: skip
-            version = keeper.require_version()
-            keeper.store.add_audit(version, report.passed, report.as_dict(), keeper.clock())
-            return report
+        report = evidence.weigh(threshold, draws, random_state, told)
+        made = keeper.store.add_audit(
+            evidence.version, report.passed, report.as_dict(), keeper.clock()
+        )  # fmt: skip
+        return replace(report, id=made)
+
+    def export(self) -> tuple[int, bytes]:
+        """The model in use as a zip of safetensors and JSON, and its version's number."""
+        scorer = self.scorer()
+        return scorer.version, exporting.pack(scorer)
 
     def status(self) -> Status:
         """What there is; changes nothing."""
@@ -237,11 +262,13 @@ class Workspace:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _submit(self, ids: Ids, key: str | None) -> str:
+    def _submit(
+        self, ids: Ids, key: str | None, by: str | None = None, limit: int | None = None
+    ) -> str:
         if self._keeper.current is None and self.store.employed() is None:
             raise Unavailable("this workspace has no model yet; `unfit train` makes one")
         key = uuid.uuid4().hex if key is None else _text(key, "the key")
-        self.store.submit(key, ids, self._keeper.clock())
+        self.store.submit(key, ids, self._keeper.clock(), by, limit)
         reach("forget.submitted")
         return key
 

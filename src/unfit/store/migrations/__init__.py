@@ -4,7 +4,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-HEAD = "0001"
+from unfit.errors import Damaged
+
+HEAD = "0002"
 
 
 def up_to_date(engine: sa.Engine) -> bool:
@@ -16,7 +18,7 @@ def up_to_date(engine: sa.Engine) -> bool:
 
 
 def upgrade(engine: sa.Engine) -> None:
-    """Bring a database up to date; nothing if it is."""
+    """Bring a database up to date, all or nothing; nothing if it is."""
     if up_to_date(engine):
         return
     from alembic import command
@@ -24,6 +26,18 @@ def upgrade(engine: sa.Engine) -> None:
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
-    with engine.begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+    sqlite = engine.dialect.name == "sqlite"
+    with engine.connect() as connection:
+        if sqlite:  # a table that others point at may be made anew
+            connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
+            connection.commit()
+            connection = connection.execution_options(write=True)
+        try:
+            with connection.begin():
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+                if sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                    raise Damaged("the records do not fit together; restore the database")
+        finally:
+            if sqlite:
+                connection.invalidate()  # the next one minds foreign keys again

@@ -1,0 +1,1 @@
+"""A workspace over HTTP: predictions, erasures and audits, and a dashboard. `unfit serve`."""

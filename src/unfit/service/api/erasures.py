@@ -1,0 +1,148 @@
+"""Erasures: filed at once, applied by a worker, followed until they are in force."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal
+
+from fastapi import Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from unfit.service import looking
+from unfit.service.api.common import Before, Limit, Number, page, parts, problems, router
+from unfit.service.api.schemas import ErasureIn, ErasureOut, ErasuresOut, LookupIn, LookupOut
+from unfit.service.auth import allow, principal_of
+from unfit.service.parts import Parts
+from unfit.service.problems import Problem
+
+FOLLOWERS = 200  # connections a process
+FOLLOW_SECONDS = 600.0
+
+routes = router("erasures")
+Key = Annotated[
+    str | None,
+    Header(
+        min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$",
+        description="The same key with the same body is the same request, however often it is sent."
+        " Use a random one; it is kept.",
+    ),
+]  # fmt: skip
+
+
+@routes.post("/erasures", status_code=202, summary="File an erasure", responses=problems(409, 413))
+@allow("erase")
+async def file(
+    request: Request, response: Response, body: ErasureIn, idempotency_key: Key = None
+) -> ErasureOut:
+    """Answered at once; the worker applies all that wait together. Ids that nobody knows, or that
+    were forgotten before, are not an error: the outcome of each is told."""
+    p = parts(request)
+    made = await run_in_threadpool(
+        looking.submit, p, body.subjects, body.rows, idempotency_key,
+        principal_of(request).token.public,
+    )  # fmt: skip
+    response.headers["Location"] = f"/v1/erasures/{made.id}"
+    return ErasureOut.of(made)
+
+
+@routes.get("/erasures", summary="List erasures", responses=problems())
+@allow("erase", "audit", "operate")
+def list_erasures(
+    request: Request,
+    state: Literal["pending", "applied", "cancelled"] | None = None,
+    key: Annotated[str | None, Query(max_length=200)] = None,
+    limit: Limit = 50,
+    before: Before = None,
+) -> ErasuresOut:
+    """The newest first."""
+    found = parts(request).store.requests(state=state, key=key, before=before, last=limit + 1)
+    items, more = page(found, limit, "id")
+    return ErasuresOut(items=[ErasureOut.of(r) for r in items], next=more)
+
+
+@routes.get("/erasures/{id}", summary="Read an erasure", responses=problems(404))
+@allow("erase", "audit", "operate")
+def read(request: Request, id: Number) -> ErasureOut:
+    """With what became of each id, and the decision it led to."""
+    return _read(parts(request), id)
+
+
+@routes.delete("/erasures/{id}", summary="Cancel an erasure", responses=problems(404, 409))
+@allow("erase")
+def cancel(request: Request, id: Number) -> ErasureOut:
+    """Only while it waits."""
+    p = parts(request)
+    _read(p, id)
+    p.store.cancel(id, p.clock())
+    return _read(p, id)
+
+
+@routes.get(
+    "/erasures/{id}/events",
+    summary="Follow an erasure",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Server-sent events `state`, each with the erasure as JSON, until it is "
+            "settled.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **problems(404),
+    },
+)
+@allow("erase", "audit", "operate")
+async def events(request: Request, id: Number) -> StreamingResponse:
+    """Server-sent events."""
+    p = parts(request)
+    first = await run_in_threadpool(_read, p, id)
+    return follow(p, id, first)
+
+
+@routes.post("/subjects/lookup", summary="Look a person up", responses=problems())
+@allow("erase")
+async def lookup(request: Request, body: LookupIn) -> LookupOut:
+    """Whether the model remembers them, and the erasures that named them."""
+    found = await run_in_threadpool(looking.look_up, parts(request), str(body.subject))
+    return LookupOut(
+        state=found.state, rows=found.rows, erasures=[ErasureOut.of(r) for r in found.erasures]
+    )
+
+
+def _read(p: Parts, id: int) -> ErasureOut:
+    found = p.store.requests(ids=[id])
+    if not found:
+        raise Problem(404, f"there is no erasure {id}")
+    return ErasureOut.of(found[0], p.store.decision_on(found[0]))
+
+
+def follow(p: Parts, id: int, first: ErasureOut) -> StreamingResponse:
+    """The states of an erasure as they come, until it is settled."""
+    if p.followers >= FOLLOWERS:
+        raise Problem(429, "too many follow erasures already", headers={"Retry-After": "5"})
+
+    async def states() -> AsyncIterator[bytes]:
+        p.followers += 1
+        try:
+            now = first
+            yield _event(now)
+            waited = 0.0
+            while now.state == "pending" and waited < FOLLOW_SECONDS:
+                await asyncio.sleep(0.2)
+                waited += 0.2
+                found = await run_in_threadpool(_read, p, id)
+                if found.state != now.state:
+                    yield _event(found)
+                elif round(waited * 5) % 50 == 0:
+                    yield b": still waiting\n\n"
+                now = found
+        finally:
+            p.followers -= 1
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(states(), media_type="text/event-stream", headers=headers)
+
+
+def _event(erasure: ErasureOut) -> bytes:
+    text = json.dumps(erasure.model_dump(mode="json"))
+    return f"event: state\nid: {erasure.state}\ndata: {text}\n\n".encode()

@@ -1,0 +1,69 @@
+"""For those who watch over the service."""
+
+import os
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+
+from unfit.service.api.common import parts, problems
+from unfit.service.api.schemas import HealthOut, ReadyOut
+from unfit.service.auth import PUBLIC, Guarded, allow
+
+routes = APIRouter(route_class=Guarded, tags=["watching"])
+
+
+@routes.get("/health/live", summary="Is the process there?")
+@allow(PUBLIC)
+async def live() -> HealthOut:
+    return HealthOut(status="ok")
+
+
+@routes.get("/health/ready", summary="Can it answer?", responses={503: problems()[503]})
+@allow(PUBLIC)
+async def ready(request: Request) -> ReadyOut:
+    """With a model, and everybody on the deletion list forgotten."""
+    p = parts(request)
+    scoring = await p.current.scoring(await p.pulse.seen())
+    return ReadyOut(status="ready", version=scoring.scorer.version, worker=p.worker_lives())
+
+
+@routes.get(
+    "/metrics",
+    summary="For Prometheus",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Prometheus text.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **problems(),
+    },
+)
+@allow("operate")
+def metrics(request: Request) -> Response:
+    """Counters of all API processes, and gauges from the records."""
+    p = parts(request)
+    version, counts = p.store.employed(), p.store.request_counts()
+    decided = p.store.decisions(last=1)
+    rows, people = p.store.counts_forgotten()
+    estimate = decided[0].estimate if decided and decided[0].estimate is not None else 0.0
+    gauges: dict[str, tuple[str, float]] = {
+        "unfit_pending": ("Erasures that wait.", counts["pending"]),
+        "unfit_applied": ("Erasures applied.", counts["applied"]),
+        "unfit_forgotten_rows": ("Rows forgotten.", rows),
+        "unfit_forgotten_subjects": ("Subjects forgotten.", people),
+        "unfit_version": ("The version in use.", version.number if version else 0),
+        "unfit_accuracy": ("Test accuracy.", (version and version.accuracy) or 0.0),
+        "unfit_disparity_estimate_percent": ("Estimated disparity.", estimate),
+        "unfit_disparity_threshold_percent": ("Retrain above it.", p.config.policy.disparity),
+        "unfit_worker": ("Whether a worker is at its place.", float(p.worker_lives())),
+        "unfit_purge_due": ("Erased bytes remain.", float(p.store.model().purge_due)),
+    }
+    content = p.metrics.render("PROMETHEUS_MULTIPROC_DIR" in os.environ, gauges)
+    return Response(content, media_type="text/plain; version=0.0.4")
+
+
+@routes.get("/openapi.json", include_in_schema=False)
+@allow(PUBLIC)
+async def openapi(request: Request) -> JSONResponse:
+    return JSONResponse(request.app.openapi())

@@ -1,0 +1,124 @@
+"""Predictions: one row or many, JSON or Arrow, with the version that answered."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from fastapi import Request, Response
+from pydantic_core import from_json
+from starlette.concurrency import run_in_threadpool
+
+from unfit.service.api.common import parts, problems, router, schemas
+from unfit.service.auth import allow
+from unfit.service.current import Scoring
+from unfit.service.parts import Parts
+from unfit.service.problems import Problem
+from unfit.workspace.prediction import predict_file
+
+ARROW = "application/vnd.apache.arrow.stream"
+BESIDE = 50  # rows; more are worked on in a thread
+MAX_ARROW_ROWS = 1_000_000
+
+routes = router("predictions")
+
+
+@routes.post(
+    "/predictions",
+    summary="Predict",
+    responses={
+        200: {
+            "description": "A class and probabilities for each row, and the version that answered.",
+            "content": {
+                "application/json": {"schema": {"$ref": "#/components/schemas/PredictionsOut"}},
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        **problems(408, 413, 415),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {
+                    "schema": {"$ref": "#/components/schemas/PredictionsIn"},
+                    "examples": {"one": {"value": {"rows": [{"age": 44, "plan": "family"}]}}},
+                },
+                ARROW: {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+)
+@allow("predict")
+async def predict(request: Request) -> Response:
+    """An object per row with every column of the model; null where a value is missing. Fields that
+    the model does not know are ignored. An Arrow stream may hold many more rows than JSON."""
+    p = parts(request)
+    scoring = await p.current.scoring(request.state.seen)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        body = await request.body()
+        rows = _rows(body, p.config.service.max_rows)
+        if len(rows) <= BESIDE:
+            answers = scoring.answer(rows)
+        else:
+            answers = await run_in_threadpool(scoring.answer, rows)
+        p.metrics.predicted(len(rows))
+        content = {"version": scoring.scorer.version, "predictions": answers}
+        return Response(json.dumps(content), media_type="application/json")
+    if kind == ARROW:
+        body = await request.body()
+        wants_arrow = ARROW in request.headers.get("accept", "")
+        return await run_in_threadpool(_arrow, body, scoring, p, wants_arrow)
+    raise Problem(415, f"the body must be application/json or {ARROW}")
+
+
+def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
+    try:
+        content = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        raise Problem(400, f"the body is not JSON: {str(error)[:120]}") from None
+    rows = content.get("rows") if isinstance(content, dict) else None
+    if not isinstance(rows, list) or not rows or len(content) != 1:
+        raise Problem(422, 'the body must be {"rows": [{...}, ...]} with at least one row')
+    if len(rows) > most:
+        raise Problem(422, f"{len(rows):,} rows are over {most:,}; send fewer, or Arrow")
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise Problem(422, f"row {i} is not an object")
+    return rows
+
+
+def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Response:
+    try:
+        with pa.ipc.open_stream(body) as reader:
+            table = reader.read_all()
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise Problem(400, f"the body is not an Arrow stream: {str(error)[:120]}") from None
+    if table.num_rows > MAX_ARROW_ROWS:
+        raise Problem(422, f"{table.num_rows:,} rows are over {MAX_ARROW_ROWS:,}; send fewer")
+    made = predict_file(
+        scoring.scorer, table, None, None, p.config.the_roles(), p.config.source.missing
+    )
+    assert made.table is not None
+    p.metrics.predicted(made.rows)
+    if wants_arrow:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, made.table.schema) as writer:
+            writer.write_table(made.table)
+        return Response(sink.getvalue().to_pybytes(), media_type=ARROW)
+    names = scoring.scorer.card.classes
+    columns = made.table.column_names
+    prefix = "unfit_" if "unfit_prediction" in columns else ""
+    said = made.table[f"{prefix}prediction"].to_pylist()
+    each = zip(*(made.table[f"{prefix}p_{name}"].to_pylist() for name in names), strict=True)
+    answers = [
+        {"class": one, "probabilities": dict(zip(names, p, strict=True))}
+        for one, p in zip(said, each, strict=True)
+    ]
+    return Response(
+        json.dumps({"version": made.version, "predictions": answers}), media_type="application/json"
+    )
+
+
+__all__ = ["routes", "schemas"]

@@ -1,0 +1,253 @@
+"""What the API takes and gives. No answer holds the id of a person."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+
+from unfit.store.records import AuditRecord, Decision, Job, Request, Version
+
+Id = (
+    Annotated[StrictStr, Field(min_length=1, max_length=512)]
+    | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
+)
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 has it."""
+
+    type: str = "about:blank"
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, str]] | None = None
+
+
+class PredictionsIn(_In):
+    """Rows to predict: an object each, with a field for every column of the model."""
+
+    rows: Annotated[
+        list[dict[str, StrictStr | StrictFloat | StrictInt | bool | None]], Field(min_length=1)
+    ]
+
+
+class PredictionOut(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    class_: str = Field(alias="class")
+    probabilities: dict[str, float]
+
+
+class PredictionsOut(BaseModel):
+    version: int = Field(description="The version of the model that answered.")
+    predictions: list[PredictionOut]
+
+
+class ErasureIn(_In):
+    """Whom to forget: subjects with all their rows, or single rows."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"subjects": ["C-1042", "C-77"]}, {"rows": [17]}]},
+    )
+    subjects: Annotated[list[Id], Field(max_length=10_000)] = []
+    rows: Annotated[list[Id], Field(max_length=10_000)] = []
+
+
+class ItemOut(BaseModel):
+    kind: Literal["subject", "row"]
+    outcome: Literal["forgotten", "repeated", "unknown"] | None = Field(
+        description="null while the request waits"
+    )
+    rows: int | None
+
+
+class DecisionOut(BaseModel):
+    """Why a version is in use."""
+
+    version: int
+    at: datetime
+    action: Literal["open", "employ", "retrain", "withdraw"]
+    reason: str
+    estimate: float | None = Field(description="Estimated disparity, in percent.")
+    threshold: float | None
+
+    @classmethod
+    def of(cls, d: Decision) -> "DecisionOut":
+        return cls(
+            version=d.version, at=d.at, action=d.action, reason=d.reason, estimate=d.estimate,
+            threshold=d.threshold,
+        )  # fmt: skip
+
+
+class ErasureOut(BaseModel):
+    id: int
+    key: str = Field(description="The Idempotency-Key it was filed with.")
+    state: Literal["pending", "applied", "cancelled"]
+    in_force: bool = Field(description="The model in use does not contain them any more.")
+    submitted_at: datetime
+    applied_at: datetime | None
+    cancelled_at: datetime | None
+    version: int | None = Field(description="The version that forgot.")
+    items: list[ItemOut]
+    decision: DecisionOut | None = None
+
+    @classmethod
+    def of(cls, r: Request, why: Decision | None = None) -> "ErasureOut":
+        return cls(
+            id=r.id, key=r.key, state=r.state, in_force=r.state == "applied",
+            submitted_at=r.submitted_at, applied_at=r.applied_at, cancelled_at=r.cancelled_at,
+            version=r.version,
+            items=[ItemOut(kind=i.kind, outcome=i.outcome, rows=i.rows) for i in r.items],
+            decision=None if why is None else DecisionOut.of(why),
+        )  # fmt: skip
+
+
+class ErasuresOut(BaseModel):
+    items: list[ErasureOut]
+    next: int | None = Field(description="Give it as `before` for the page after this one.")
+
+
+class LookupIn(_In):
+    """Whom to look up. In the body, so that no log of an address holds it."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"subject": "C-1042"}]}
+    )
+    subject: Id
+
+
+class LookupOut(BaseModel):
+    state: Literal["remembered", "waiting", "forgotten", "unknown"]
+    rows: int
+    erasures: list[ErasureOut]
+
+
+class VersionOut(BaseModel):
+    version: int
+    kind: Literal["trained", "updated", "retrained", "withdrawn"]
+    state: Literal["employed", "superseded"]
+    method: str
+    employed_at: datetime
+    superseded_at: datetime | None
+    rows: int
+    subjects: int
+    deleted: int
+    accuracy: float | None
+    seconds: float
+
+    @classmethod
+    def of(cls, v: Version) -> "VersionOut":
+        return cls(
+            version=v.number, kind=v.kind, state=v.state, method=v.method,
+            employed_at=v.employed_at, superseded_at=v.superseded_at, rows=v.rows,
+            subjects=v.subjects, deleted=v.deleted, accuracy=v.accuracy, seconds=v.seconds,
+        )  # fmt: skip
+
+
+class VersionsOut(BaseModel):
+    items: list[VersionOut]
+    next: int | None
+
+
+class DecisionsOut(BaseModel):
+    items: list[DecisionOut]
+    next: int | None
+
+
+class ColumnOut(BaseModel):
+    name: str
+    kind: Literal["numeric", "boolean", "category"]
+
+
+class ModelOut(BaseModel):
+    """The model in use."""
+
+    version: VersionOut
+    label: str
+    classes: list[str]
+    columns: list[ColumnOut]
+
+
+class StatusOut(BaseModel):
+    version: int | None
+    method: str
+    remembered: int
+    forgotten_rows: int
+    forgotten_subjects: int
+    pending: int
+    applied: int
+    cancelled: int
+    purge_due: bool
+    estimate: float | None
+    threshold: float
+    worker: bool = Field(description="A worker is at its place.")
+
+
+class AuditIn(_In):
+    """How to audit; by default as the workspace says."""
+
+    threshold: Annotated[float, Field(ge=0, le=200)] | None = None
+    draws: Annotated[int, Field(ge=1, le=100)] | None = None
+
+
+class JobOut(BaseModel):
+    """Long work: an audit or a retraining."""
+
+    id: int
+    kind: Literal["audit", "retrain"]
+    state: Literal["pending", "running", "done", "failed"]
+    submitted_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    stage: str | None
+    done: int | None
+    total: int | None
+    error: str | None
+    version: int | None
+
+    @classmethod
+    def fields(cls, j: Job) -> dict[str, Any]:
+        return {name: getattr(j, name) for name in JobOut.model_fields}
+
+    @classmethod
+    def of(cls, j: Job) -> "JobOut":
+        return cls(**cls.fields(j))
+
+
+class AuditOut(JobOut):
+    passed: bool | None = None
+    verdict: str | None = None
+    report: Mapping[str, Any] | None = None
+
+    @classmethod
+    def told(cls, j: Job, found: AuditRecord | None) -> "AuditOut":
+        more: dict[str, Any] = {}
+        if found is not None:
+            more = {"passed": found.passed, "verdict": found.report.get("verdict"),
+                    "report": found.report}  # fmt: skip
+        return cls(**cls.fields(j), **more)
+
+
+class JobsOut(BaseModel):
+    items: list[JobOut]
+    next: int | None
+
+
+class AuditsOut(BaseModel):
+    items: list[AuditOut]
+    next: int | None
+
+
+class HealthOut(BaseModel):
+    status: Literal["ok"]
+
+
+class ReadyOut(BaseModel):
+    status: Literal["ready"]
+    version: int
+    worker: bool

@@ -1,0 +1,103 @@
+"""The model in use, its versions, and why each came to be."""
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from unfit.service.api.common import Before, Limit, Number, page, parts, problems, router
+from unfit.service.api.schemas import (
+    ColumnOut,
+    DecisionOut,
+    DecisionsOut,
+    ModelOut,
+    StatusOut,
+    VersionOut,
+    VersionsOut,
+)
+from unfit.service.auth import allow
+from unfit.service.problems import Problem
+
+routes = router("model")
+
+
+@routes.get("/model", summary="The model in use", responses=problems())
+@allow("predict", "erase", "operate", "audit")
+async def model(request: Request) -> ModelOut:
+    """Its version, classes and columns: what a prediction must bring."""
+    p = parts(request)
+    card = (await p.current.scoring(request.state.seen)).scorer.card
+    version = await run_in_threadpool(p.store.employed)
+    assert version is not None
+    return ModelOut(
+        version=VersionOut.of(version), label=card.label, classes=list(card.classes),
+        columns=[
+            ColumnOut(name=c.column.name, kind=c.column.kind) for c in card.encoding.columns
+        ],
+    )  # fmt: skip
+
+
+@routes.get("/status", summary="How things stand", responses=problems())
+@allow("operate", "audit", "erase")
+def status(request: Request) -> StatusOut:
+    p = parts(request)
+    version, counts = p.store.employed(), p.store.request_counts()
+    decided = p.store.decisions(last=1)
+    rows, people = p.store.counts_forgotten()
+    return StatusOut(
+        version=version.number if version else None,
+        method=version.method if version else p.config.model.method,
+        remembered=version.subjects if version else 0,
+        forgotten_rows=rows, forgotten_subjects=people,
+        purge_due=p.store.model().purge_due,
+        estimate=decided[0].estimate if decided else None,
+        threshold=p.config.policy.disparity, worker=p.worker_lives(), **counts,
+    )  # fmt: skip
+
+
+@routes.get("/versions", summary="List versions", responses=problems())
+@allow("operate", "audit")
+def list_versions(request: Request, limit: Limit = 50, before: Before = None) -> VersionsOut:
+    """The newest first."""
+    found = parts(request).store.versions(before=before, last=limit + 1)
+    items, more = page(found, limit, "number")
+    return VersionsOut(items=[VersionOut.of(v) for v in items], next=more)
+
+
+@routes.get("/versions/{number}", summary="Read a version", responses=problems(404))
+@allow("operate", "audit")
+def read(request: Request, number: Number) -> VersionOut:
+    found = parts(request).store.versions(number=number) if number < 2**31 else []
+    if not found:
+        raise Problem(404, f"there is no version {number}")
+    return VersionOut.of(found[0])
+
+
+@routes.get(
+    "/versions/{number}/export",
+    summary="Take the model away",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A zip of safetensors and JSON.",
+            "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problems(404),
+    },
+)
+@allow("operate")
+def export(request: Request, number: Number) -> Response:
+    """Only the version in use: the others are erased with the people in them."""
+    made, content = parts(request).workspace.export()
+    if made != number:
+        raise Problem(404, f"version {number} has no model any more; {made} is in use")
+    name = f"unfit-{made}.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="application/zip", headers=headers)
+
+
+@routes.get("/decisions", summary="List decisions", responses=problems())
+@allow("operate", "audit")
+def list_decisions(request: Request, limit: Limit = 50, before: Before = None) -> DecisionsOut:
+    """Why each version was employed; the newest first."""
+    found = parts(request).store.decisions(before=before, last=limit + 1)
+    items, more = page(found, limit, "version")
+    return DecisionsOut(items=[DecisionOut.of(d) for d in items], next=more)

@@ -1,0 +1,92 @@
+"""The app of one API process."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+
+from unfit import __version__
+from unfit.errors import UnfitError
+from unfit.service import problems
+from unfit.service.api import erasures, health, jobs, predictions, schemas, versions
+from unfit.service.auth import PUBLIC, Gate, Guarded
+from unfit.service.current import Current, Pulse
+from unfit.service.front import Front
+from unfit.service.observing import Log, Metrics
+from unfit.service.parts import Parts
+from unfit.store.access import Access
+from unfit.store.jobs import Jobs
+from unfit.store.watching import Watch
+from unfit.workspace import Workspace
+from unfit.workspace.keeper import now
+
+_ABOUT = """\
+Predictions by a linear classifier that can forget, and erasures from it. Every call but those on
+health wants a token: `Authorization: Bearer unfit_...`; `unfit token create` makes one. Errors are
+problem+json; lists come newest first, with `next` to go on.
+"""
+
+
+def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
+    workspace = Workspace(folder)
+    pulse = Pulse(Watch(workspace.store))
+    parts = Parts(
+        workspace, pulse, Current(workspace), Access(workspace.store), Jobs(workspace.store),
+        log or Log(), Metrics(), now,
+    )  # fmt: skip
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        pulse.close()
+        workspace.close()
+
+    app = FastAPI(
+        title="unfit", version=__version__, description=_ABOUT, lifespan=lifespan,
+        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False,
+    )  # fmt: skip
+    app.state.parts = parts
+    app.state.gate = Gate(parts.access, pulse, workspace.config.service.rate, parts.clock)
+    for module in (predictions, erasures, versions, jobs, health):
+        app.include_router(module.routes)
+    app.add_exception_handler(HTTPException, problems.on_http)
+    app.add_exception_handler(UnfitError, problems.on_unfit)
+    app.add_exception_handler(RequestValidationError, problems.on_validation)
+    app.add_middleware(
+        Front, max_body=int(1e6 * workspace.config.service.max_body_mb), log=parts.log,
+        metrics=parts.metrics,
+    )  # fmt: skip
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return app
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    """With the errors' schema, the schemas that predictions name, and who needs a token."""
+    if app.openapi_schema:
+        return app.openapi_schema
+    made = get_openapi(
+        title=app.title, version=app.version, description=app.description, routes=app.routes
+    )
+    parts = made["components"]
+    for model in (schemas.Problem, schemas.PredictionsIn, schemas.PredictionsOut):
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        parts["schemas"].update(schema.pop("$defs", {}))
+        parts["schemas"][model.__name__] = schema
+    parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    for route in guarded(app):
+        for method in route.methods or ():
+            operation = made["paths"].get(route.path_format, {}).get(method.lower())
+            if operation is not None and route.rule != {PUBLIC}:
+                operation["security"] = [{"token": []}]
+    app.openapi_schema = made
+    return made
+
+
+def guarded(app: FastAPI) -> list[Guarded]:
+    """Every route with its rule."""
+    return [route for route in app.routes if isinstance(route, Guarded)]

@@ -1,0 +1,174 @@
+"""Who may do what. Denied by default: a route without a rule cannot be made.
+
+`@allow(...)` names the roles of a route; `Guarded` asks the gate before anything of the request is
+read. Tokens come as a bearer (the API) or behind a session cookie (the dashboard), never both.
+"""
+
+import hashlib
+import hmac
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
+
+from unfit.service.current import Pulse
+from unfit.service.problems import Problem
+from unfit.service.roles import ROLES
+from unfit.store.access import Access
+from unfit.store.records import Token
+
+PUBLIC = "public"
+COOKIE, CSRF_FIELD, CSRF_HEADER = "unfit_session", "csrf", "x-csrf-token"
+_RULE = "__unfit_rule__"
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def allow(*roles: str) -> Callable[[Endpoint], Endpoint]:
+    """Let these roles, and admin, use an endpoint; PUBLIC lets everybody."""
+    if not roles or not set(roles) <= {*ROLES, PUBLIC}:
+        raise ValueError(f"a rule of {roles} is none")
+
+    def mark(endpoint: Endpoint) -> Endpoint:
+        setattr(endpoint, _RULE, frozenset(roles) if roles == (PUBLIC,) else {*roles, "admin"})
+        return endpoint
+
+    return mark
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who asks."""
+
+    token: Token
+    session: str | None = None
+
+    @property
+    def csrf(self) -> str:
+        """What a form of this session must bring along."""
+        secret = (self.session or "").encode()
+        return hmac.new(secret, b"unfit-csrf", hashlib.sha256).hexdigest()
+
+    def may(self, *roles: str) -> bool:
+        return bool(self.token.roles & {*roles, "admin"})
+
+
+class Gate:
+    """Admits requests; remembers tokens until a token or session changes anywhere."""
+
+    def __init__(self, access: Access, pulse: Pulse, rate: float, clock: Callable[[], datetime]):
+        self._access, self._pulse, self._rate, self._clock = access, pulse, rate, clock
+        self._known: dict[str, tuple[Token, datetime | None]] = {}
+        self._as_of = -1
+        self._buckets: dict[int, tuple[float, float]] = {}
+
+    async def admit(self, request: Request, rule: frozenset[str], by_cookie: bool) -> None:
+        """Sets request.state.principal and .seen, or raises."""
+        state = request.state
+        state.principal, state.allowed = None, rule == {PUBLIC}
+        if state.allowed:
+            return
+        state.seen = await self._pulse.seen()
+        if state.seen[1] != self._as_of:
+            self._known.clear()
+            self._as_of = state.seen[1]
+        principal = await (self._by_cookie if by_cookie else self._by_bearer)(request)
+        state.principal = principal
+        self._within_rate(principal.token)
+        if not principal.token.roles & rule:
+            needed = " or ".join(sorted(rule - {"admin"}))
+            raise Problem(403, f"this token has not the role for that; it needs {needed}")
+        state.allowed = True
+
+    async def _by_bearer(self, request: Request) -> Principal:
+        scheme, _, text = request.headers.get("authorization", "").partition(" ")
+        found = None
+        if scheme.lower() == "bearer" and 0 < len(text) < 200:
+            found = self._known.get(text)
+            if found is None:
+                token = await run_in_threadpool(self._access.by_text, text)
+                if token is not None:
+                    found = self._known[text] = (token, None)
+        if found is None:
+            detail = "a token is wanted: Authorization: Bearer unfit_..."
+            raise Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="unfit"'})
+        return Principal(found[0])
+
+    async def _by_cookie(self, request: Request) -> Principal:
+        secret = request.cookies.get(COOKIE, "")
+        found = self._known.get(secret)
+        if found is None and 0 < len(secret) < 200:
+            found = await run_in_threadpool(self._access.by_session, secret)
+            if found is not None:
+                self._known[secret] = found
+        if found is None or (found[1] is not None and found[1] <= self._clock()):
+            raise Problem(401, "sign in with a token")
+        return Principal(found[0], secret)
+
+    def _within_rate(self, token: Token) -> None:
+        """A bucket of two seconds' worth for every token."""
+        now, most = time.monotonic(), max(1.0, 2 * self._rate)
+        level, at = self._buckets.get(token.id, (most, now))
+        level = min(most, level + (now - at) * self._rate)
+        if level < 1:
+            self._buckets[token.id] = (level, now)
+            wait = max(1, round((1 - level) / self._rate))
+            raise Problem(
+                429, f"this token may ask {self._rate:g} times a second",
+                headers={"Retry-After": str(wait)},
+            )  # fmt: skip
+        self._buckets[token.id] = (level - 1, now)
+
+
+class Guarded(APIRoute):
+    """A route of the API: by bearer token."""
+
+    by_cookie = False
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        rule = getattr(endpoint, _RULE, None)
+        if rule is None:
+            raise TypeError(f"{path} has no rule that says who may use it: @allow(...)")
+        self.rule: frozenset[str] = frozenset(rule)
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        changes = bool((self.methods or set()) - {"GET", "HEAD"})
+        form_checked = self.by_cookie and changes and self.rule != {PUBLIC}
+
+        async def guarded(request: Request) -> Response:
+            await request.app.state.gate.admit(request, self.rule, self.by_cookie)
+            if form_checked:
+                await _check_csrf(request)
+            return await handle(request)
+
+        return guarded
+
+
+class GuardedPage(Guarded):
+    """A page of the dashboard: by session cookie, and changes only with the session's CSRF word."""
+
+    by_cookie = True
+
+
+async def _check_csrf(request: Request) -> None:
+    given = request.headers.get(CSRF_HEADER)
+    if given is None:
+        form = await request.form(max_files=0, max_fields=50)
+        given = str(form.get(CSRF_FIELD, ""))
+    if not hmac.compare_digest(given.encode(), principal_of(request).csrf.encode()):
+        request.state.allowed = False
+        raise Problem(403, "this form is not of your session; load the page again")
+
+
+def principal_of(request: Request) -> Principal:
+    found = request.state.principal
+    assert isinstance(found, Principal)
+    return found

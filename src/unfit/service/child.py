@@ -1,0 +1,15 @@
+"""A process of the service: python -m unfit.service.child api FOLDER SOCKET, or worker FOLDER."""
+
+import sys
+import threading
+from pathlib import Path
+
+if __name__ == "__main__":
+    if sys.argv[1] == "api":
+        from unfit.service.serving import answer
+
+        answer(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        from unfit.service.worker import work
+
+        work(Path(sys.argv[2]), threading.Event())

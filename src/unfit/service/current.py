@@ -1,0 +1,124 @@
+"""The model in use, as of now: no answer is older than the moment it was asked for.
+
+Every request asks the database whether anything has changed. On SQLite that is a read of a page in
+memory. On PostgreSQL requests that arrive while one asks share the next asking.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unfit.data.objects import ObjectEncoder
+from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.store.watching import Seen, Watch
+from unfit.workspace import Workspace
+from unfit.workspace.loaded import Scorer, load_scorer
+
+
+class Pulse:
+    """What a Watch says, asked once for all who ask at the same time."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._thread = ThreadPoolExecutor(1, "pulse")
+        self._next: asyncio.Future[Seen] | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    async def seen(self) -> Seen:
+        if self._watch.local:
+            return self._watch.ask()
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+            if self._asking is None:
+                self._asking = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._next)
+
+    async def _ask(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._next is not None:
+            waiting, self._next = self._next, None
+            try:
+                waiting.set_result(await loop.run_in_executor(self._thread, self._watch.ask))
+            except Exception as error:
+                waiting.set_exception(error)
+        self._asking = None
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._watch.close()
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A version that can answer for rows as JSON objects."""
+
+    scorer: Scorer
+    encoder: ObjectEncoder
+
+    def answer(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        fields = self.encoder.fields
+        for i, row in enumerate(rows):
+            if not fields <= row.keys():
+                lacking = sorted(fields - row.keys())
+                more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+                raise BadInput(
+                    f"row {i} has no field {lacking[0]!r}{more}; null stands for a missing value"
+                )
+        X, _ = self.encoder.encode(rows)
+        names = self.scorer.card.classes
+        P = self.scorer.probabilities(X)
+        best = np.argmax(P, axis=1).tolist()
+        return [
+            {"class": names[j], "probabilities": dict(zip(names, p, strict=True))}
+            for j, p in zip(best, P.tolist(), strict=True)
+        ]
+
+
+class Current:
+    """Loads a version when there is a new one; those who need it wait for it, nobody else."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._store, self._artifacts = workspace.store, workspace.artifacts
+        self._workspace = workspace
+        self._loading = asyncio.Lock()
+        self._seen = -1
+        self._have: Scoring | None = None
+        self._encoders: dict[str, ObjectEncoder] = {}
+        self.caught_up = False
+
+    async def scoring(self, seen: Seen) -> Scoring:
+        if self._seen >= seen[0] and self._have is not None:
+            return self._have
+        async with self._loading:
+            if self._seen < seen[0] or self._have is None:
+                self._have = await asyncio.to_thread(self._load)
+                self._seen = seen[0]
+            return self._have
+
+    def _load(self) -> Scoring:
+        if not self.caught_up:
+            self.caught_up = self._workspace.caught_up()
+            if not self.caught_up:
+                raise Unavailable("people on the deletion list are being forgotten; try again soon")
+        for _ in range(20):
+            version = self._store.employed()
+            if version is None:
+                raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+            if version.model_sha is None or version.card_sha is None:
+                raise Unavailable("the model was withdrawn: too few classes have rows left")
+            try:
+                scorer = load_scorer(version, self._artifacts)
+            except Damaged:  # or superseded, and purged, since we asked
+                if self._store.employed() == version:
+                    raise
+                continue
+            encoder = self._encoders.get(version.card_sha)
+            if encoder is None:
+                encoder = ObjectEncoder(scorer.card.encoding)
+                self._encoders = {version.card_sha: encoder}
+            return Scoring(scorer, encoder)
+        raise Unavailable("the model changes faster than it can be read")

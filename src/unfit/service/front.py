@@ -1,0 +1,137 @@
+"""What every request passes first and last: limits on its body, headers, the log, metrics.
+
+Plain ASGI, so that it costs microseconds.
+"""
+
+import asyncio
+import time
+import uuid
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from unfit.service.observing import Log, Metrics
+from unfit.service.problems import Problem, render
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_SECONDS = 20.0
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy",
+     b"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
+     b"data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"),
+]  # fmt: skip
+
+
+class Front:
+    def __init__(self, app: App, *, max_body: int, log: Log, metrics: Metrics) -> None:
+        self._app, self._max_body = app, max_body
+        self._log, self._metrics = log, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status, begun = 500, False
+        scope.setdefault("state", {})
+        request_id = uuid.uuid4().hex[:16]
+
+        async def answer(message: MutableMapping[str, Any]) -> None:
+            nonlocal status, begun
+            if message["type"] == "http.response.start":
+                status, begun = message["status"], True
+                own = [(b"x-request-id", request_id.encode()), *_HEADERS]
+                message["headers"] = [*message.get("headers", ()), *own]
+            await send(message)
+
+        failure = None
+        try:
+            declared = _declared(scope)
+            if declared is not None and declared > self._max_body:
+                raise _too_large(self._max_body)
+            await self._app(scope, _Limited(receive, self._max_body), answer)
+        except Problem as problem:  # from the limits, outside the app's own handlers
+            if not begun:
+                await render(problem)(scope, receive, answer)
+        except Exception as error:
+            failure = f"{type(error).__name__} in {_where(error)}"
+            if begun:
+                raise
+            await render(Problem(500, "something is wrong here; the log says more"))(
+                scope, receive, answer
+            )
+        finally:
+            self._record(scope, status, time.perf_counter() - started, request_id, failure)
+
+    def _record(
+        self, scope: Scope, status: int, seconds: float, request_id: str, failure: str | None
+    ) -> None:
+        route = getattr(scope.get("route"), "path", None) or "(none)"
+        state = scope.get("state") or {}
+        principal = state.get("principal")
+        self._metrics.request(scope["method"], route, status, seconds)
+        facts: dict[str, Any] = {
+            "method": scope["method"], "route": route, "status": status,
+            "ms": round(1000 * seconds, 2), "request": request_id,
+            "token": principal.token.public if principal else None,
+            "access": "granted" if state.get("allowed") else "denied",
+        }  # fmt: skip
+        if failure is not None:
+            facts["failure"] = failure
+        self._log.line("request", **facts)
+
+
+class _Limited:
+    """The body of a request: so large and so slow, and no more."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive, self._most = receive, most
+        self._got, self._complete, self._until = 0, False, 0.0
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        if self._complete:  # what comes now is the client's leaving
+            return await self._receive()
+        loop = asyncio.get_running_loop()
+        self._until = self._until or loop.time() + BODY_SECONDS
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(
+                408, "the body comes too slowly", headers={"Connection": "close"}
+            ) from None
+        self._got += len(message.get("body", b""))
+        if self._got > self._most:
+            raise _too_large(self._most)
+        self._complete = not message.get("more_body", False)
+        return message
+
+
+def _declared(scope: Scope) -> int | None:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 1 << 62
+    return None
+
+
+def _too_large(most: int) -> Problem:
+    return Problem(
+        413, f"the body is over {most / 1e6:g} MB; send less at a time",
+        headers={"Connection": "close"},
+    )  # fmt: skip
+
+
+def _where(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "nowhere"
+    code = trace.tb_frame.f_code
+    return f"{code.co_name} ({code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno})"

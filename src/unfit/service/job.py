@@ -1,0 +1,42 @@
+"""One job in a process of its own: `python -m unfit.service.job FOLDER ID HOLDER`."""
+
+import sys
+import time
+from pathlib import Path
+
+from unfit.errors import UnfitError
+from unfit.service.processes import lifeline
+from unfit.store.jobs import Jobs, Lease
+from unfit.workspace import Workspace
+from unfit.workspace.keeper import now
+
+TOLD_SECONDS = 0.3
+
+
+def main(folder: Path, id: int, holder: str) -> None:
+    lifeline()
+    with Workspace(folder) as workspace:
+        jobs = Jobs(workspace.store)
+        workspace.store.fence = Lease(workspace.store, holder).fence
+        (job,) = jobs.find(id=id)
+        told_at = 0.0
+
+        def told(stage: str, done: int, of: int) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at > TOLD_SECONDS:
+                jobs.progress(id, stage, done, of)
+                told_at = time.monotonic()
+
+        try:
+            if job.kind == "audit":
+                report = workspace.audit(told=told, **job.options)
+                jobs.finish(id, now(), audit_id=report.id, version=report.version)
+            else:
+                made = workspace.retrain(told, reason="asked for")
+                jobs.finish(id, now(), version=made.version)
+        except UnfitError as error:
+            jobs.fail(id, str(error), now())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -1,0 +1,78 @@
+"""Errors as problem+json (RFC 9457): a status, a title, a sentence. Nothing that was sent is echoed
+but the names of fields."""
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from starlette.exceptions import HTTPException as StarletteException
+
+from unfit.errors import BadInput, CannotTrain, Damaged, Unavailable, UnfitError
+from unfit.store.filing import KeyUsed, NotWaiting, QueueFull
+
+MEDIA = "application/problem+json"
+
+
+class Problem(HTTPException):
+    """What went wrong, for the one who asked."""
+
+    def __init__(
+        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None,
+        fields: Sequence[Mapping[str, str]] = (),
+    ) -> None:  # fmt: skip
+        super().__init__(status, detail, dict(headers) if headers else None)
+        self.fields = fields
+
+
+def render(problem: StarletteException) -> Response:
+    content: dict[str, Any] = {
+        "type": "about:blank", "title": HTTPStatus(problem.status_code).phrase,
+        "status": problem.status_code, "detail": str(problem.detail),
+    }  # fmt: skip
+    fields = getattr(problem, "fields", ())
+    if fields:
+        content["errors"] = list(fields)
+    return JSONResponse(content, problem.status_code, problem.headers, media_type=MEDIA)
+
+
+def of(error: UnfitError) -> Problem:
+    """The status a sentence of ours goes with."""
+    if isinstance(error, QueueFull):
+        return Problem(429, str(error), headers={"Retry-After": "2"})
+    if isinstance(error, KeyUsed | NotWaiting | CannotTrain):
+        return Problem(409, str(error))
+    if isinstance(error, BadInput):
+        return Problem(422, str(error))
+    if isinstance(error, Unavailable):
+        return Problem(503, str(error), headers={"Retry-After": "2"})
+    assert isinstance(error, Damaged), error
+    return Problem(500, str(error))
+
+
+def of_validation(error: RequestValidationError) -> Problem:
+    fields = [
+        {"field": ".".join(str(part) for part in one["loc"]), "message": str(one["msg"])}
+        for one in error.errors()
+    ]
+    if any(one["type"] == "json_invalid" for one in error.errors()):
+        return Problem(400, "the body is not JSON", fields=fields)
+    first = fields[0] if fields else {"field": "the request", "message": "cannot be used"}
+    return Problem(422, f"{first['field']}: {first['message']}", fields=fields)
+
+
+async def on_http(_: Request, error: Exception) -> Response:
+    assert isinstance(error, StarletteException)
+    return render(error)
+
+
+async def on_unfit(_: Request, error: Exception) -> Response:
+    assert isinstance(error, UnfitError)
+    return render(of(error))
+
+
+async def on_validation(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return render(of_validation(error))

@@ -1,0 +1,25 @@
+"""Processes that end with their parent, however it ends: they hold the other end of its pipe."""
+
+import os
+import signal
+import threading
+
+LIFELINE = "UNFIT_LIFELINE"  # a file descriptor that ends when the parent does
+
+
+def lifeline(stop: threading.Event | None = None) -> None:
+    """Stop on a signal, and when the parent is gone."""
+    if stop is not None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+    handle = os.environ.get(LIFELINE)
+    if handle is not None:
+        threading.Thread(target=_watch, args=(int(handle),), daemon=True).start()
+
+
+def _watch(handle: int) -> None:
+    try:
+        while os.read(handle, 1024):
+            pass
+    finally:
+        os._exit(1)

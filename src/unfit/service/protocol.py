@@ -1,0 +1,47 @@
+"""HTTP connections with patience that ends: headers come soon and are short, or the line is cut."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEADER_SECONDS = 10.0
+HEADER_BYTES = 64 * 1024
+
+
+class PatientProtocol(HttpToolsProtocol):
+    _alarm: asyncio.TimerHandle | None = None
+    _in_headers = True
+    _header_bytes = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._set_alarm()
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_headers:
+            self._header_bytes += len(data)
+            self._set_alarm()
+        super().data_received(data)
+        if self._in_headers and self._header_bytes > HEADER_BYTES:
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._in_headers, self._header_bytes = False, 0
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_headers = True
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        super().connection_lost(exc)
+
+    def _set_alarm(self) -> None:
+        if self._alarm is None:
+            self._alarm = self.loop.call_later(HEADER_SECONDS, self.transport.close)

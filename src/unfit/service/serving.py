@@ -1,0 +1,137 @@
+"""`unfit serve`: a parent that holds the socket, API processes and workers that it keeps alive."""
+
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from unfit.errors import BadInput, Unavailable
+from unfit.service.processes import LIFELINE
+
+GRACE_SECONDS = 10.0
+CONNECTIONS = 4096
+KEEP_ALIVE_SECONDS = 30
+
+
+@dataclass
+class _Child:
+    kind: str
+    process: subprocess.Popen[bytes]
+    started: float
+
+
+class Family:
+    """The processes of a service. A child that dies is started again; they all end together."""
+
+    def __init__(self, folder: Path, listening: socket.socket, apis: int, workers: int) -> None:
+        self._folder, self._socket = folder, listening
+        self._wanted = {"api": apis, "worker": workers}
+        self._children: list[_Child] = []
+        self._metrics = tempfile.mkdtemp(prefix="unfit-metrics-")
+
+    def run(self, stop: threading.Event) -> None:
+        try:
+            for kind, count in self._wanted.items():
+                for _ in range(count):
+                    self._start(kind)
+            while not stop.wait(0.1):
+                self._mend()
+        finally:
+            self._end()
+            shutil.rmtree(self._metrics, ignore_errors=True)
+
+    def pids(self, kind: str) -> list[int]:
+        return [c.process.pid for c in self._children if c.kind == kind]
+
+    def _start(self, kind: str) -> None:
+        environment = os.environ | {LIFELINE: "0", "PROMETHEUS_MULTIPROC_DIR": self._metrics}
+        command = [sys.executable, "-m", "unfit.service.child", kind, str(self._folder)]
+        handles: tuple[int, ...] = ()
+        if kind == "api":
+            environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            handles = (self._socket.fileno(),)
+            command.append(str(self._socket.fileno()))
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, env=environment, pass_fds=handles,
+            start_new_session=True,
+        )  # fmt: skip
+        self._children.append(_Child(kind, process, time.monotonic()))
+
+    def _mend(self) -> None:
+        for child in list(self._children):
+            if child.process.poll() is not None:
+                self._children.remove(child)
+                if time.monotonic() - child.started < 1.0:
+                    time.sleep(1.0)  # it fails at once: not as fast as it can
+                self._start(child.kind)
+
+    def _end(self) -> None:
+        for child in self._children:
+            child.process.send_signal(signal.SIGTERM)
+        until = time.monotonic() + GRACE_SECONDS
+        for child in self._children:
+            try:
+                child.process.wait(max(0.1, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.process.kill()
+                child.process.wait()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(kind, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except (OSError, OverflowError) as error:
+        made.close()
+        said = getattr(error, "strerror", None) or str(error)
+        raise Unavailable(f"cannot listen on {host}:{port}: {said}; --port names another") from None
+    made.listen(2048)
+    made.set_inheritable(True)
+    return made
+
+
+def answer(folder: Path, handle: int) -> None:
+    """An API process on a socket that its parent holds."""
+    import uvicorn
+
+    from unfit.service.app import make_app
+    from unfit.service.processes import lifeline
+    from unfit.service.protocol import PatientProtocol
+
+    allow_connections()
+    lifeline()
+    config = uvicorn.Config(
+        make_app(folder), fd=handle, http=PatientProtocol, loop="uvloop", lifespan="on",
+        access_log=False, log_level="warning", server_header=False, backlog=2048,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS, limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=5, ws="none",
+    )  # fmt: skip
+    uvicorn.Server(config).run()
+
+
+def allow_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * CONNECTIONS if hard == resource.RLIM_INFINITY else min(2 * CONNECTIONS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def check_installed() -> None:
+    try:
+        import fastapi  # noqa: F401
+        import prometheus_client  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise BadInput(
+            f"{error.name} is not installed; the service wants: pip install 'unfit[service]'"
+        ) from None

@@ -1,0 +1,125 @@
+"""Tokens and sessions: hashed, with roles; a change is seen by every process at once."""
+
+import hashlib
+import secrets
+from collections.abc import Collection
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from unfit.errors import BadInput
+from unfit.store.reading import maybe_utc
+from unfit.store.records import Token
+from unfit.store.repository import Store
+from unfit.store.schema import models, sessions, tokens
+
+PREFIX = "unfit"
+
+
+def _hash(secret: str) -> str:
+    """Secrets are 256 random bits, so a plain hash keeps them."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+class Access:
+    """Who may come in."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._mine = tokens.c.model_id == store.model_id
+
+    def create(self, name: str, roles: Collection[str], now: datetime) -> tuple[Token, str]:
+        """A new token and its text, which is shown once and kept nowhere."""
+        public, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+        with self._store.writing() as connection:
+            made = connection.execute(
+                sa.insert(tokens).values(
+                    model_id=self._store.model_id, public=public, name=name, hash=_hash(secret),
+                    roles=" ".join(sorted(roles)), created_at=now,
+                )
+            ).inserted_primary_key  # fmt: skip
+            assert made is not None
+            self._changed(connection)
+        token = Token(int(made[0]), public, name, frozenset(roles), now, None)
+        return token, f"{PREFIX}_{public}_{secret}"
+
+    def revoke(self, public: str, now: datetime) -> Token:
+        """Refuse a token from now on, and end its sessions."""
+        with self._store.writing() as connection:
+            row = connection.execute(
+                sa.select(tokens).where(self._mine & (tokens.c.public == public))
+            ).first()
+            if row is None:
+                raise BadInput(f"there is no token {public!r}; `unfit token list` shows them")
+            connection.execute(sa.delete(sessions).where(sessions.c.token_id == row.id))
+            if row.revoked_at is None:
+                connection.execute(
+                    sa.update(tokens).where(tokens.c.id == row.id).values(revoked_at=now)
+                )
+            self._changed(connection)
+        return _token(row)
+
+    def tokens(self) -> list[Token]:
+        with self._store.reading() as connection:
+            rows = connection.execute(
+                sa.select(tokens).where(self._mine).order_by(tokens.c.id)
+            ).all()  # fmt: skip
+        return [_token(row) for row in rows]
+
+    def by_text(self, text: str) -> Token | None:
+        """The token a text is of, unless it is revoked."""
+        prefix, _, rest = text.partition("_")
+        public, _, secret = rest.partition("_")
+        if prefix != PREFIX or not secret:
+            return None
+        with self._store.reading() as connection:
+            row = connection.execute(
+                sa.select(tokens).where(self._mine & (tokens.c.public == public))
+            ).first()
+        if row is None or not secrets.compare_digest(row.hash, _hash(secret)):
+            return None
+        return None if row.revoked_at is not None else _token(row)
+
+    def sign_in(self, token: Token, now: datetime, lasting: timedelta) -> str:
+        """A new session's secret, for a cookie."""
+        secret = secrets.token_urlsafe(32)
+        with self._store.writing() as connection:
+            connection.execute(sa.delete(sessions).where(sessions.c.expires_at <= now))
+            connection.execute(
+                sa.insert(sessions).values(
+                    hash=_hash(secret), token_id=token.id, created_at=now, expires_at=now + lasting
+                )
+            )
+        return secret
+
+    def by_session(self, secret: str) -> tuple[Token, datetime] | None:
+        """Whose session it is, and until when."""
+        with self._store.reading() as connection:
+            row = connection.execute(
+                sa.select(tokens, sessions.c.expires_at)
+                .join(sessions, sessions.c.token_id == tokens.c.id)
+                .where(self._mine & (sessions.c.hash == _hash(secret)))
+            ).first()
+        if row is None or row.revoked_at is not None:
+            return None
+        until = maybe_utc(row.expires_at)
+        assert until is not None
+        return _token(row), until
+
+    def sign_out(self, secret: str) -> None:
+        with self._store.writing() as connection:
+            connection.execute(sa.delete(sessions).where(sessions.c.hash == _hash(secret)))
+            self._changed(connection)
+
+    def _changed(self, connection: sa.Connection) -> None:
+        mine = models.c.id == self._store.model_id
+        connection.execute(sa.update(models).where(mine).values(access=models.c.access + 1))
+
+
+def _token(row: sa.Row) -> Token:
+    created = maybe_utc(row.created_at)
+    assert created is not None
+    return Token(
+        row.id, row.public, row.name, frozenset(row.roles.split()), created,
+        maybe_utc(row.revoked_at),
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""Requests: filed once, cancelled while they wait."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from unfit.errors import BadInput, Unavailable
+from unfit.store.reading import CHUNK, Records
+from unfit.store.records import IdKind
+from unfit.store.schema import items, models, requests
+
+
+class KeyUsed(BadInput):
+    """A key that was used for another request."""
+
+
+class QueueFull(Unavailable):
+    """More requests wait than are allowed to."""
+
+
+class NotWaiting(BadInput):
+    """A request that does not wait any more."""
+
+
+class Filing(Records):
+    """The part of the repository that takes requests in."""
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        with self.said(), self.engine.execution_options(write=True).begin() as connection:
+            yield connection
+
+    def submit(
+        self, key: str, ids: Sequence[tuple[IdKind, str]], now: datetime, by: str | None = None,
+        limit: int | None = None,
+    ) -> int:  # fmt: skip
+        """File a request, once: the same key with the same ids is the same request.
+
+        by: whose token. limit: how many may wait; one more is refused.
+        """
+        fingerprint = self.digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
+        mine = requests.c.model_id == self.model_id
+        known = mine & (requests.c.key == key)
+        with self.writing() as connection:
+            if self.engine.dialect.name != "sqlite":  # which locks it all
+                row = sa.select(models.c.id).where(models.c.id == self.model_id)
+                connection.execute(row.with_for_update())
+            found = connection.execute(
+                sa.select(requests.c.id, requests.c.fingerprint).where(known)
+            ).first()
+            if found is not None:
+                if found.fingerprint != fingerprint:
+                    raise KeyUsed(f"the key {key!r} was used for another request")
+                return int(found.id)
+            if limit is not None:
+                count = sa.select(sa.func.count()).select_from(requests)
+                waiting = connection.execute(count.where(mine, requests.c.state == "pending"))
+                if waiting.scalar_one() >= limit:
+                    raise QueueFull(f"{limit:,} requests wait already; try again later")
+            made = connection.execute(
+                sa.insert(requests).values(
+                    model_id=self.model_id, key=key, fingerprint=fingerprint, state="pending",
+                    submitted_at=now, submitted_by=by,
+                )
+            ).inserted_primary_key  # fmt: skip
+            assert made is not None
+            insert_rows(
+                connection, items,
+                ({"request_id": made[0], "kind": kind, "value": value,
+                  "digest": self.digest(kind, value)} for kind, value in ids),
+            )  # fmt: skip
+            return int(made[0])
+
+    def take_back(self, key: str) -> None:
+        """Drop a request that waits, as if it had never been filed."""
+        mine = (requests.c.model_id == self.model_id) & (requests.c.key == key)
+        with self.writing() as connection:
+            found = connection.execute(
+                sa.select(requests.c.id).where(mine & (requests.c.state == "pending"))
+            ).scalar()
+            if found is not None:
+                connection.execute(sa.delete(items).where(items.c.request_id == found))
+                connection.execute(sa.delete(requests).where(requests.c.id == found))
+
+    def cancel(self, request_id: int, now: datetime) -> None:
+        """Withdraw a request that waits; it stays on record, whom it named does not."""
+        mine = (requests.c.model_id == self.model_id) & (requests.c.id == request_id)
+        with self.writing() as connection:
+            done = connection.execute(
+                sa.update(requests)
+                .where(mine & (requests.c.state == "pending"))
+                .values(state="cancelled", cancelled_at=now)
+            )
+            if done.rowcount == 0:
+                raise NotWaiting("the request does not wait any more, so it cannot be cancelled")
+            connection.execute(sa.delete(items).where(items.c.request_id == request_id))
+            connection.execute(
+                sa.update(models).where(models.c.id == self.model_id).values(purge_due=True)
+            )
+
+
+def insert_rows(connection: sa.Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
+    block: list[dict[str, Any]] = []
+    for row in rows:
+        block.append(row)
+        if len(block) == CHUNK:
+            connection.execute(sa.insert(table), block)
+            block = []
+    if block:
+        connection.execute(sa.insert(table), block)

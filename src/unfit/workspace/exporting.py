@@ -1,0 +1,42 @@
+"""A model to take away: weights, the card that says what they mean, and how to use both."""
+
+import io
+import json
+import zipfile
+
+from unfit.workspace.loaded import Scorer
+
+_HOW = """\
+A linear classifier made by unfit, version {version}.
+
+model.safetensors  weights ({k}, {d}), float64; with two classes one row, else one row per class
+card.json          classes, columns and the constants that turn a row into numbers
+
+Encode a row as card.json's "encoding" says: numbers first, (value - shift) / scale with `fill` for
+a missing one, then one column per category, 1 where it applies; divide by `norm`{clip}.{intercept}
+Scores are weights @ row. Two classes: the second one if the score is above 0, with probability
+1 / (1 + exp(-score)). More: the class with the largest score.
+This copy does not forget: whoever is erased later is still in it. Delete it when a newer one comes.
+"""
+
+
+def pack(scorer: Scorer) -> bytes:
+    """A zip file."""
+    from safetensors.numpy import save
+
+    card = scorer.card
+    intercept = " Append a 1 for the intercept." if card.fit_intercept else ""
+    clip = " (rows longer than it are cut to length 1)" if card.encoding.clip else ""
+    k, d = scorer.weights.shape
+    content = {
+        "model.safetensors": save({"weights": scorer.weights}),
+        "card.json": json.dumps(card.to_json() | {"version": scorer.version}, indent=1).encode(),
+        "README.txt": _HOW.format(
+            version=scorer.version, k=k, d=d, clip=clip, intercept=intercept
+        ).encode(),
+    }
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in content.items():
+            file.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data)
+    return buffer.getvalue()
