@@ -22,8 +22,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_every_choice_is_visible_and_commented(text: str) -> None:
     content = tomllib.loads(text)
     assert set(content) == {"id", "source", "roles", "split", "model", "preprocessing", "policy",
-                            "retention", "store", "columns"}  # fmt: skip
-    for table in ("model", "policy", "retention", "preprocessing", "split"):
+                            "retention", "store", "service", "columns"}  # fmt: skip
+    for table in ("model", "policy", "retention", "preprocessing", "split", "service"):
         config = check(content)
         fields = set(getattr(config, table).__dataclass_fields__)
         written = {line.split("=")[0].strip("# ").strip() for line in text.splitlines()}
