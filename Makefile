@@ -32,7 +32,7 @@ reproduce: .venv/demo .venv/kernels
 	$(PYTHON) -m venv .venv
 
 .venv/demo: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[experiments]'
+	$(BIN)/python -m pip install --quiet --editable '.[experiments,service]'
 	touch $@
 
 .venv/test: pyproject.toml | .venv/bin/python

@@ -103,6 +103,7 @@ def show(story: Story, output: Path) -> None:
     typer.echo(f"\nthe story with pictures: {output / 'report.html'}")
     command = "unfit" if shutil.which("unfit") else os.path.relpath(sys.argv[0])
     typer.echo(f"look around: {command} status -w {output / 'workspace'}")
+    typer.echo(f"open the dashboard on it: {command} serve -w {output / 'workspace'}")
 
 
 def customers(seed: int = 0) -> pa.Table:

@@ -12,14 +12,15 @@ def audit_page(report: Report, status: Status) -> str:
     """One self-contained HTML page."""
     outcome = {True: "passed", False: "failed", None: "open"}[report.passed]
     return templates().get_template("audit.html").render(
-        report=report, audit=report.audit, outcome=outcome, facts=_facts(report),
+        report=report, audit=report.audit, outcome=outcome, facts=facts_of(report),
         accuracies=_accuracies(report), disparities=_disparities(report),
         estimates=estimates_plot(status), decisions=list(status.decisions)[-SHOWN:],
         earlier=max(0, len(status.decisions) - SHOWN),
     )  # fmt: skip
 
 
-def _facts(report: Report) -> list[tuple[str, str, str]]:
+def facts_of(report: Report) -> list[tuple[str, str, str]]:
+    """name, value, meaning."""
     a = report.audit
 
     def percent(value: float | None) -> str:

@@ -5,10 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
 
 from unfit import __version__
 from unfit.errors import UnfitError
@@ -16,7 +17,9 @@ from unfit.service import problems
 from unfit.service.api import erasures, health, jobs, predictions, schemas, versions
 from unfit.service.auth import PUBLIC, Gate, Guarded
 from unfit.service.current import Current, Pulse
-from unfit.service.front import Front
+from unfit.service.dashboard import routes as dashboard
+from unfit.service.dashboard.rendering import on_page
+from unfit.service.front import STATIC, Front
 from unfit.service.observing import Log, Metrics
 from unfit.service.parts import Parts
 from unfit.store.access import Access
@@ -52,17 +55,30 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
     )  # fmt: skip
     app.state.parts = parts
     app.state.gate = Gate(parts.access, pulse, workspace.config.service.rate, parts.clock)
-    for module in (predictions, erasures, versions, jobs, health):
+    for module in (predictions, erasures, versions, jobs, health, dashboard):
         app.include_router(module.routes)
-    app.add_exception_handler(HTTPException, problems.on_http)
-    app.add_exception_handler(UnfitError, problems.on_unfit)
-    app.add_exception_handler(RequestValidationError, problems.on_validation)
+    app.mount(STATIC, StaticFiles(packages=[("unfit.service", "static")]), name="static")
+    for kind in (HTTPException, UnfitError, RequestValidationError):
+        app.add_exception_handler(kind, _told)
     app.add_middleware(
         Front, max_body=int(1e6 * workspace.config.service.max_body_mb), log=parts.log,
         metrics=parts.metrics,
     )  # fmt: skip
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    """As a page to who looks at pages, as problem+json to everybody else."""
+    problem: HTTPException
+    if isinstance(error, HTTPException):
+        problem = error
+    elif isinstance(error, RequestValidationError):
+        problem = problems.of_validation(error)
+    else:
+        assert isinstance(error, UnfitError)
+        problem = problems.of(error)
+    return on_page(request, problem) or problems.render(problem)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

@@ -18,6 +18,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_SECONDS = 20.0
+STATIC = "/static"  # the one thing without a rule: styles and scripts, for everybody
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
@@ -72,15 +73,16 @@ class Front:
     def _record(
         self, scope: Scope, status: int, seconds: float, request_id: str, failure: str | None
     ) -> None:
-        route = getattr(scope.get("route"), "path", None) or "(none)"
         state = scope.get("state") or {}
+        public = scope["path"].startswith(STATIC + "/")
+        route = getattr(scope.get("route"), "path", None) or (STATIC if public else "(none)")
         principal = state.get("principal")
         self._metrics.request(scope["method"], route, status, seconds)
         facts: dict[str, Any] = {
             "method": scope["method"], "route": route, "status": status,
             "ms": round(1000 * seconds, 2), "request": request_id,
             "token": principal.token.public if principal else None,
-            "access": "granted" if state.get("allowed") else "denied",
+            "access": "granted" if public or state.get("allowed") else "denied",
         }  # fmt: skip
         if failure is not None:
             facts["failure"] = failure

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import HTTPException, Request
+from fastapi import HTTPException
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
@@ -61,18 +61,3 @@ def of_validation(error: RequestValidationError) -> Problem:
         return Problem(400, "the body is not JSON", fields=fields)
     first = fields[0] if fields else {"field": "the request", "message": "cannot be used"}
     return Problem(422, f"{first['field']}: {first['message']}", fields=fields)
-
-
-async def on_http(_: Request, error: Exception) -> Response:
-    assert isinstance(error, StarletteException)
-    return render(error)
-
-
-async def on_unfit(_: Request, error: Exception) -> Response:
-    assert isinstance(error, UnfitError)
-    return render(of(error))
-
-
-async def on_validation(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    return render(of_validation(error))

@@ -1,0 +1,241 @@
+"""What the pages show, read from the records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import Any
+
+from unfit.service.dashboard import charts
+from unfit.service.dashboard.charts import Chart
+from unfit.service.parts import Parts
+from unfit.store.records import AuditRecord, Decision, Job, Request, Version
+
+RECENT = 12
+
+
+@dataclass(frozen=True)
+class Overview:
+    version: Version | None
+    baseline: Version | None  # the training that the version in use goes back to
+    people_forgotten: int
+    rows_forgotten: int
+    counts: dict[str, int]
+    estimate: float | None
+    threshold: float
+    worker: bool
+    purge_due: bool
+    erasure_ms: float | None
+    last_audit: AuditRecord | None
+    decisions: Sequence[Decision]
+    charts: Sequence[tuple[str, str, Chart | None]]
+    jobs: Sequence[Job]
+
+    @property
+    def mark(self) -> str:
+        """Changes when anything shown does."""
+        running = ",".join(f"{j.id}{j.state}" for j in self.jobs)
+        number = self.version.number if self.version else 0
+        audit = self.last_audit.id if self.last_audit else 0
+        counted = "-".join(str(n) for n in self.counts.values())
+        return f"{number}-{counted}-{self.worker:d}{self.purge_due:d}-{audit}-{running}"
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """good, warn or bad, and the sentence that goes with it."""
+        if self.version is None or self.version.model_sha is None:
+            return "bad", "There is no model in use: too few classes have rows left."
+        if not self.worker:
+            return "bad", "No worker is at its place: erasures wait until one is started."
+        if self.last_audit is not None and self.last_audit.passed is False:
+            return "warn", f"The last audit says: {self.last_audit.report.get('verdict')}."
+        if self.estimate is not None and self.estimate > self.threshold:
+            return "warn", "The estimated disparity is over the threshold."
+        if self.counts["pending"] > 100:
+            return "warn", f"{self.counts['pending']:,} erasures wait."
+        if self.counts["pending"]:
+            return "good", f"The model is in order; {self.counts['pending']:,} erasures wait."
+        return "good", "The model is in order: everybody who asked is forgotten."
+
+
+def overview(p: Parts) -> Overview:
+    store = p.store
+    versions = store.versions(last=charts.SHOWN)
+    decisions = store.decisions(last=charts.SHOWN)
+    audits = store.audits(last=1)
+    rows, people = store.counts_forgotten()
+    employed = next((v for v in versions if v.state == "employed"), None)
+    made = [v for v in versions if v.kind in ("trained", "retrained")]
+    times = [1000 * v.seconds for v in versions if v.kind == "updated"][-50:]
+    threshold = p.config.policy.disparity
+    return Overview(
+        employed, made[-1] if made else None, people, rows, store.request_counts(),
+        decisions[-1].estimate if decisions else None, threshold, p.worker_lives(),
+        store.model().purge_due, median(times) if times else None, audits[0] if audits else None,
+        decisions[-RECENT:][::-1],
+        [
+            ("Estimated disparity", "Against the threshold (dashed). Diamonds: retrained.",
+             charts.disparity(decisions, threshold)),
+            ("Accuracy", "On held-out people. Diamonds: retrained.", charts.accuracy(versions)),
+            ("Time per version", "To unlearn or to train, by the clock.", charts.seconds(versions)),
+        ],
+        [j for j in p.jobs.find(last=10) if j.state in ("pending", "running")],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Followed:
+    """An erasure with the versions before and after it."""
+
+    request: Request
+    decision: Decision | None
+    before: Version | None
+    after: Version | None
+
+    @property
+    def waited(self) -> float | None:
+        r = self.request
+        return None if r.applied_at is None else (r.applied_at - r.submitted_at).total_seconds()
+
+    @property
+    def rows(self) -> int:
+        return sum(item.rows or 0 for item in self.request.items)
+
+    def count(self, outcome: str | None) -> int:
+        return sum(item.outcome == outcome for item in self.request.items)
+
+
+def followed(p: Parts, request: Request) -> Followed:
+    decision = p.store.decision_on(request)
+    before = after = None
+    if request.version is not None:
+        after = next(iter(p.store.versions(number=request.version)), None)
+        if decision is not None:
+            before = next(iter(p.store.versions(number=request.version - 1)), None)
+    return Followed(request, decision, before, after)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two versions, fact by fact."""
+
+    a: Version
+    b: Version
+    decisions: Sequence[Decision]
+
+    @property
+    def lines(self) -> list[tuple[str, str, str, str]]:
+        """name, first, second, difference."""
+        a, b = self.a, self.b
+
+        def number(name: str, x: float | None, y: float | None, form: str) -> tuple[str, ...]:
+            if x is None or y is None:
+                return name, *("-" if v is None else format(v, form) for v in (x, y)), ""
+            return name, format(x, form), format(y, form), format(y - x, f"+{form}")
+
+        made = [
+            ("Kind", a.kind, b.kind, ""),
+            ("Method", a.method, b.method, ""),
+            ("In use since", moment(a.employed_at), moment(b.employed_at),
+             _span((b.employed_at - a.employed_at).total_seconds())),
+            number("Rows", a.rows, b.rows, ",d"),
+            number("People", a.subjects, b.subjects, ",d"),
+            number("Rows that left with it", a.deleted, b.deleted, ",d"),
+            number("Test accuracy", a.accuracy, b.accuracy, ".4f"),
+            number("Milliseconds to make", 1000 * a.seconds, 1000 * b.seconds, ",.1f"),
+            number("Slope c", a.baseline.get("slope"), b.baseline.get("slope"), ".3f"),
+        ]  # fmt: skip
+        return [(line[0], line[1], line[2], line[3]) for line in made]
+
+
+def compared(p: Parts, a: int, b: int) -> Compared | None:
+    first, second = p.store.versions(number=a), p.store.versions(number=b)
+    if not first or not second:
+        return None
+    why = p.store.decisions(version=a) + p.store.decisions(version=b)
+    return Compared(first[0], second[0], why)
+
+
+@dataclass(frozen=True)
+class Method:
+    """The method in use, with this workspace's numbers."""
+
+    name: str
+    settings: dict[str, Any]
+    version: Version | None
+    decision: Decision | None
+    updates: int
+    update_ms: float | None
+    train_ms: float | None
+
+    @property
+    def slope(self) -> float | None:
+        return None if self.version is None else self.version.baseline.get("slope")
+
+    @property
+    def ratio(self) -> float | None:
+        if not self.update_ms or not self.train_ms:
+            return None
+        return self.train_ms / self.update_ms
+
+
+def method(p: Parts) -> Method:
+    versions = p.store.versions(last=charts.SHOWN)
+    decided = p.store.decisions(last=1)
+    updates = [1000 * v.seconds for v in versions if v.kind == "updated"]
+    trained = [1000 * v.seconds for v in versions if v.kind in ("trained", "retrained")]
+    m = p.config.model
+    settings = {name: getattr(m, name) for name in type(m).__dataclass_fields__}
+    employed = p.store.employed()
+    return Method(
+        employed.method if employed else m.method, settings, employed,
+        decided[0] if decided else None, len(updates), median(updates) if updates else None,
+        median(trained) if trained else None,
+    )  # fmt: skip
+
+
+def settings(p: Parts) -> list[tuple[str, list[tuple[str, str]]]]:
+    """unfit.toml, table by table; no address of a database with its password."""
+    found = []
+    for table in ("model", "policy", "preprocessing", "split", "retention", "service"):
+        held = getattr(p.config, table)
+        lines = [
+            (name, _shown(getattr(held, name))) for name in type(held).__dataclass_fields__
+        ]  # fmt: skip
+        found.append((table, lines))
+    kind = "SQLite, in the workspace" if p.store.sqlite else "PostgreSQL"
+    roles = p.config.roles
+    found.append(("roles", [("label", roles.label), ("subject", roles.subject or "every row"),
+                            ("row_id", roles.row_id or "its number in the source")]))  # fmt: skip
+    found.append(("store", [("kind", kind)]))
+    return found
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def moment(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _span(seconds: float) -> str:
+    size = abs(seconds)
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if size >= length:
+            return f"{seconds / length:+.1f} {unit}"
+    return f"{seconds:+.1f} s"
+
+
+def age(at: datetime, now: datetime) -> str:
+    """How long ago, in words."""
+    seconds = max(0.0, (now - at).total_seconds())
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        count = int(seconds // length)
+        if count:
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
