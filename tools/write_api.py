@@ -22,8 +22,10 @@ def table() -> str:
                 continue
             said = operation.get("description", "").replace("\n", " ").strip()
             roles = "everybody" if route.rule == {PUBLIC} else ", ".join(sorted(route.rule))
-            what = operation["summary"] + (f". {said}" if said else "")
-            lines.append(f"| `{method}` | `{route.path_format}` | {roles} | {what} |")
+            what = operation["summary"].rstrip("?") + ("?" if "?" in operation["summary"] else ".")
+            lines.append(
+                f"| `{method}` | `{route.path_format}` | {roles} | {' '.join([what, said]).strip()} |"
+            )
     return "\n".join(lines)
 
 
