@@ -22,10 +22,9 @@ def table() -> str:
                 continue
             said = operation.get("description", "").replace("\n", " ").strip()
             roles = "everybody" if route.rule == {PUBLIC} else ", ".join(sorted(route.rule))
-            what = operation["summary"].rstrip("?") + ("?" if "?" in operation["summary"] else ".")
-            lines.append(
-                f"| `{method}` | `{route.path_format}` | {roles} | {' '.join([what, said]).strip()} |"
-            )
+            title = operation["summary"]
+            what = f"{title}{'' if title.endswith('?') else '.'} {said}".strip()
+            lines.append(f"| `{method}` | `{route.path_format}` | {roles} | {what} |")
     return "\n".join(lines)
 
 
