@@ -87,7 +87,7 @@ def cancel(request: Request, id: Number) -> ErasureOut:
         200: {
             "description": "Server-sent events `state`, each with the erasure as JSON, until it is "
             "settled.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {}},
         },
         **problems(404),
     },
