@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import uvicorn
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from fastapi import FastAPI
 from workspaces import Kept
@@ -19,6 +21,7 @@ from workspaces import Kept
 import people
 from unfit.service.app import make_app
 from unfit.service.observing import Log
+from unfit.service.protocol import PatientProtocol
 from unfit.service.worker import Worker
 from unfit.store.access import Access
 from unfit.workspace import Workspace
@@ -135,3 +138,24 @@ def edit(kept: Kept, *changes: tuple[str, str]) -> Kept:
 def rows(n: int = 3) -> list[dict[str, Any]]:
     """People as a client sends them."""
     return people.people().select(list(people.COLUMNS)).slice(0, n).to_pylist()
+
+
+@contextmanager
+def listening(kept: Kept) -> Iterator[tuple[str, int, FastAPI]]:
+    """The app behind the service's own protocol on a port, in a thread: host, port, app."""
+    app = make_app(kept.folder, log=Log(io.StringIO()))
+    config = uvicorn.Config(
+        app, http=PatientProtocol, lifespan="on", log_level="warning", access_log=False, ws="none",
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as way:
+        host, port = way.getsockname()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [way]}, daemon=True)
+        thread.start()
+        try:
+            until(lambda: server.started, "the server")
+            yield host, port, app
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
