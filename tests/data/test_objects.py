@@ -105,9 +105,7 @@ def test_what_a_table_refuses_objects_refuse(kind: Any, text: str) -> None:
         try:
             return way().tolist()
         except BadInput as refused:
-            assert "row 0, " in str(refused)
-            assert "'c'" in str(refused)
-            return "refused"
+            return [part for part in ("row 0, ", "'c'") if part in str(refused)]
 
     by_table = answer(lambda: as_a_table(encoding, pa.table({"c": [text]}))[0])
     assert answer(lambda: ObjectEncoder(encoding).encode([{"c": text}])[0]) == by_table

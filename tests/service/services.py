@@ -3,6 +3,8 @@
 import io
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -159,3 +161,91 @@ def listening(kept: Kept) -> Iterator[tuple[str, int, FastAPI]]:
         finally:
             server.should_exit = True
             thread.join(PATIENCE)
+
+
+@dataclass
+class Running:
+    """`unfit serve` in processes of its own."""
+
+    folder: Path
+    host: str
+    port: int
+    token: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    @property
+    def client(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=f"http://{self.host}:{self.port}", headers=bearer(self.token), timeout=30
+        )
+
+    def children(self, kind: str | None = None) -> list[int]:
+        """The processes that answer ("api") or work ("worker"), or both."""
+        found = []
+        for pid in children_of(self.process.pid):
+            command = command_of(pid)
+            if "unfit.service.child" in command and (kind is None or kind in command):
+                found.append(pid)
+        return found
+
+    def family(self) -> list[int]:
+        """All processes below the first one."""
+        found, left = [], [self.process.pid]
+        while left:
+            below = children_of(left.pop())
+            found += below
+            left += below
+        return found
+
+
+def children_of(pid: int) -> list[int]:
+    try:
+        return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def command_of(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+    except OSError:
+        return []
+
+
+def lives(pid: int) -> bool:
+    """There, and not only waiting to be counted."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@contextmanager
+def served(folder: Path, *options: str) -> Iterator[Running]:
+    """`unfit serve` on a free port, ready to answer; ended with SIGTERM."""
+    command = [sys.executable, "-m", "unfit.cli", "serve", "-w", str(folder), "--port", "0"]
+    log = folder.parent / "service.log"
+    text = token(folder, "admin")
+    with log.open("w") as file:
+        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=file,
+                                   text=True, start_new_session=True)  # fmt: skip
+    assert process.stdout is not None
+    try:
+        address = process.stdout.readline().split("//")[1].strip().strip("/")
+        host, port = address.rsplit(":", 1)
+        made = Running(folder, host, int(port), text, process, log)
+        until(lambda: ready(made), "the service")
+        yield made
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+def ready(running: Running) -> bool:
+    try:
+        with running.client as client:
+            return client.get("/health/ready").status_code == 200
+    except httpx.TransportError:
+        return False

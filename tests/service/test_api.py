@@ -21,7 +21,14 @@ from unfit.store.access import Access
 from unfit.workspace.keeper import now
 
 JSON = {"Content-Type": "application/json"}
-NASTY = ["<script>alert(1)</script>", "'; DROP TABLE requests; --", "p\u202e0001", "🦊", "%00", "%s"]
+NASTY = [
+    "<script>alert(1)</script>",
+    "'; DROP TABLE requests; --",
+    "p\u202e0001",
+    "🦊",
+    "%00",
+    "%s",
+]
 
 
 def refused(answer: Any, status: int, *said: str) -> dict[str, Any]:
@@ -66,7 +73,7 @@ def stream(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-# --- predictions -----------------------------------------------------------------------------------
+# --- predictions -------------------------------------------------------------------------------
 
 
 def test_one_row_and_many_are_predicted_as_the_command_line_does(service: Service) -> None:
@@ -191,11 +198,13 @@ def test_an_answer_after_an_erasure_is_of_the_model_that_forgot(service: Service
     assert after["predictions"] != before["predictions"]
 
 
-# --- erasures --------------------------------------------------------------------------------------
+# --- erasures ----------------------------------------------------------------------------------
 
 
 def test_an_erasure_is_filed_applied_and_told(service: Service) -> None:
-    answer = service.post("/v1/erasures", json={"subjects": ["p0003", "nobody"], "rows": ["r00009"]})
+    answer = service.post(
+        "/v1/erasures", json={"subjects": ["p0003", "nobody"], "rows": ["r00009"]}
+    )
     assert answer.status_code == 202
     filed = answer.json()
     assert answer.headers["location"] == f"/v1/erasures/{filed['id']}"
@@ -236,8 +245,8 @@ def test_the_same_key_is_the_same_request(service: Service) -> None:
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({}, 422), ({"subjects": []}, 422), ({"subjects": "p0001"}, 422), ({"subjects": [None]}, 422),
-        ({"subjects": [True]}, 422), ({"subjects": [1.5]}, 422), ({"subjects": [[]]}, 422),
+        ({}, 422), ({"subjects": []}, 422), ({"subjects": "p0001"}, 422),
+        ({"subjects": [None]}, 422), ({"subjects": [True]}, 422), ({"subjects": [1.5]}, 422), ({"subjects": [[]]}, 422),
         ({"subjects": [""]}, 422), ({"subjects": ["a\0b"]}, 422), ({"subjects": ["x" * 513]}, 422),
         ({"subjects": [2**63]}, 422), ({"subjects": ["p1"], "reason": "x"}, 422), ([], 422),
         ({"subjects": ["p1"] * 10_001}, 422), ({"rows": {"a": 1}}, 422), (7, 422), ("p1", 422),
@@ -400,7 +409,7 @@ def test_so_many_jobs_may_wait(service: Service) -> None:
         assert "retry-after" in answer.headers
 
 
-# --- the model -------------------------------------------------------------------------------------
+# --- the model ---------------------------------------------------------------------------------
 
 
 def test_the_model_its_versions_and_decisions(service: Service) -> None:
@@ -475,7 +484,7 @@ def test_an_export_holds_no_category_that_only_the_forgotten_had(kept: Kept) -> 
             assert f'"{city}"' not in file.read("card.json").decode()
 
 
-# --- long work -------------------------------------------------------------------------------------
+# --- long work ---------------------------------------------------------------------------------
 
 
 def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> None:
@@ -508,15 +517,15 @@ def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> Non
 
 @pytest.mark.parametrize(
     "body",
-    [{"draws": 0}, {"draws": 101}, {"threshold": -1}, {"threshold": 201}, {"deleted": "/etc/passwd"},
-     {"draws": "x"}, {"draws": 1.5}, [], None],
+    [{"draws": 0}, {"draws": 101}, {"threshold": -1}, {"threshold": 201},
+     {"deleted": "/etc/passwd"}, {"draws": "x"}, {"draws": 1.5}, [], None],
 )  # fmt: skip
 def test_audits_that_cannot_be_asked_for(service: Service, body: Any) -> None:
     refused(service.post("/v1/audits", json=body), 422)
     assert service.get("/v1/audits").json()["items"] == []
 
 
-# --- who asks --------------------------------------------------------------------------------------
+# --- who asks ----------------------------------------------------------------------------------
 
 
 def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
@@ -566,7 +575,7 @@ def test_a_token_may_ask_so_often(kept: Kept) -> None:
         assert service.get("/health/live").status_code == 200
 
 
-# --- who watches -----------------------------------------------------------------------------------
+# --- who watches -------------------------------------------------------------------------------
 
 
 def test_health_and_metrics(service: Service) -> None:
@@ -659,6 +668,7 @@ def test_no_id_of_a_person_is_in_the_log_or_in_an_answer(kept: Kept) -> None:
     said: list[str] = []
 
     with serving(kept) as service:
+
         def note(answer: Any) -> Any:
             said.append(answer.text + str(answer.headers))
             return answer

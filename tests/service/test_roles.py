@@ -289,7 +289,8 @@ def test_every_decision_is_in_the_log(service: Service, tokens: dict[str, str]) 
     said = [(line["access"], line["status"], line["token"]) for line in service.lines()[start:]]
     public = {role: text.split("_")[1] for role, text in tokens.items()}
     assert said == [
-        ("granted", 200, public["audit"]), ("denied", 403, public["predict"]), ("denied", 401, None),
+        ("granted", 200, public["audit"]), ("denied", 403, public["predict"]),
+        ("denied", 401, None),
     ]  # fmt: skip
     for text in tokens.values():
         assert text.split("_", 2)[2] not in service.written.getvalue()

@@ -1,4 +1,4 @@
-"""Whatever the schema allows is answered as the schema says, and whatever it does not is refused."""
+"""What the schema allows is answered as the schema says, and what it does not is refused."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -276,9 +276,7 @@ def test_a_worker_that_comes_back_repeats_what_was_running(kept: Kept) -> None:
         assert len(ws.store.audits()) == 1
 
 
-def test_what_fails_is_said_and_tried_again(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_fails_is_said_and_tried_again(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     from unfit.errors import Unavailable
 
     failed = threading.Event()
@@ -295,9 +293,7 @@ def test_what_fails_is_said_and_tried_again(
         assert [e["error"] for e in at_work.events("apply-failed")] == ["the disk is full"]
 
 
-def test_a_model_that_is_withdrawn_is_served_as_withdrawn(
-    database: Any, tmp_path: Path
-) -> None:
+def test_a_model_that_is_withdrawn_is_served_as_withdrawn(database: Any, tmp_path: Path) -> None:
     """Everybody of a class asks to be forgotten."""
     kept = make(tmp_path / "w", database, table=people.people(n=120, subjects=60))
     table = people.people(n=120, subjects=60).to_pandas()
