@@ -1,6 +1,5 @@
 """The repository on both databases: what must never happen cannot be written."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,21 +15,6 @@ from unfit.store.repository import Store
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {"a": 1})
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/unfit.db"
-    running = request.getfixturevalue("server")
-    return running.url(running.database())
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[Store]:
-    made = Store(url, "w", NOW, b"key")
-    yield made
-    made.close()
 
 
 def opened(store: Store) -> None:

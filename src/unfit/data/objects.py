@@ -52,7 +52,7 @@ class ObjectEncoder:
             unseen += not known
         if self._numbers:
             a = len(self._numbers)
-            numbers = np.array(values, np.float64).astype(np.float32)
+            numbers = np.array(values, np.float64).reshape(len(rows), a).astype(np.float32)
             filled = np.where(np.isnan(numbers), self._fill.astype(np.float32), numbers)
             X[:, :a] = (filled - self._shift) / self._scale
         return self.encoding.bounded(X), unseen
@@ -83,11 +83,10 @@ def _taker(column: Column) -> Take:
     read = _truth if column.kind == "boolean" else _number
 
     def take(value: Any) -> float:
-        if value is None or value == "":
-            if required:
-                raise BadInput(f"field {name!r}: the value is missing")
-            return NAN
-        return read(value, name)
+        number = NAN if value is None or value == "" else read(value, name)
+        if required and number != number:
+            raise BadInput(f"field {name!r}: the value is missing")
+        return number
 
     return take
 
@@ -98,6 +97,8 @@ def _number(value: Any, name: str) -> float:
         if not is_number(text) or text == "":
             raise BadInput(f"field {name!r}: {shorten(value)} is not a number")
         value = float(text)
+        if value != value:  # "nan" stands for a missing value, as in a table
+            return NAN
     elif not isinstance(value, int | float):
         raise BadInput(f"field {name!r}: {shorten(value)} is not a number")
     if not -_LARGEST <= value <= _LARGEST:  # too large, infinite or not a number

@@ -100,14 +100,13 @@ class Current:
             return self._have
 
     def _load(self) -> Scoring:
-        if not self.caught_up:
-            self.caught_up = self._workspace.caught_up()
-            if not self.caught_up:
-                raise Unavailable("people on the deletion list are being forgotten; try again soon")
         for _ in range(20):
             version = self._store.employed()
             if version is None:
                 raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+            self.caught_up = self.caught_up or self._workspace.caught_up()
+            if not self.caught_up:
+                raise Unavailable("people on the deletion list are being forgotten; try again soon")
             if version.model_sha is None or version.card_sha is None:
                 raise Unavailable("the model was withdrawn: too few classes have rows left")
             try:

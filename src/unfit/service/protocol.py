@@ -28,20 +28,28 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_headers, self._header_bytes = False, 0
-        if self._alarm is not None:
-            self._alarm.cancel()
-            self._alarm = None
+        self._stop_alarm()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._in_headers = True
+        self._stop_alarm()
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self._in_headers:  # answered before its body was all there: the rest comes soon
+            self._set_alarm()
+
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._alarm is not None:
-            self._alarm.cancel()
+        self._stop_alarm()
         super().connection_lost(exc)
 
     def _set_alarm(self) -> None:
         if self._alarm is None:
             self._alarm = self.loop.call_later(HEADER_SECONDS, self.transport.close)
+
+    def _stop_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None

@@ -49,6 +49,7 @@ class Worker:
             while not self._stop.is_set():
                 if self._take_lease():
                     self._serve()
+                    self._end_child()  # who has taken over does its job again
         finally:
             self._end_child()
             if not self._lost.is_set():
@@ -82,6 +83,7 @@ class Worker:
                 if not self._lease.beat():
                     self._log.line("lease-lost", worker=self._holder)
                     self._lost.set()
+                    return
             except UnfitError as error:
                 self._log.line("beat-failed", worker=self._holder, error=str(error))
 
@@ -156,14 +158,17 @@ class Worker:
         self._child = None
         self._quiet_since = None
         (found,) = self._jobs.find(id=job.id)
-        if found.state == "running":
+        state = found.state
+        if state == "running":
+            state = "failed"
             self._jobs.fail(job.id, f"its process ended with {child.returncode}", now())
-        self._log.line("job-ended", job=job.id, kind=job.kind, state=found.state)
+        self._log.line("job-ended", job=job.id, kind=job.kind, state=state)
 
     def _end_child(self) -> None:
         if self._child is not None:
             self._child[1].kill()
             self._child[1].wait()
+            self._child = None
 
 
 def _number(workspace: Workspace) -> int:

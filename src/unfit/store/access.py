@@ -70,7 +70,7 @@ class Access:
         """The token a text is of, unless it is revoked."""
         prefix, _, rest = text.partition("_")
         public, _, secret = rest.partition("_")
-        if prefix != PREFIX or not secret:
+        if prefix != PREFIX or not public.isalnum() or not secret:
             return None
         with self._store.reading() as connection:
             row = connection.execute(

@@ -138,8 +138,10 @@ class Lease:
             connection.execute(sa.update(leases).where(mine).values(holder=None))
 
     def fence(self, connection: sa.Connection) -> None:
-        """Asked in the transaction of every commit: nothing is changed by who lost the lease."""
-        holder = connection.execute(sa.select(leases.c.holder).where(self._mine)).scalar()
+        """Asked in the transaction of every commit: nothing is changed by who lost the lease, and
+        nobody takes it before the commit is done."""
+        held = sa.select(leases.c.holder).where(self._mine).with_for_update(read=True)
+        holder = connection.execute(held).scalar()
         if holder != self.holder:
             raise Unavailable("another worker has taken this model over")
 

@@ -81,7 +81,7 @@ class Records:
         if number is not None:
             select = select.where(versions.c.number == number)
         if before is not None:
-            select = select.where(versions.c.number < before)
+            select = select.where(versions.c.number < sa.literal(before, sa.BigInteger))
         with self.reading() as connection:
             rows = connection.execute(select.order_by(versions.c.number.desc()).limit(last)).all()
         return [_version(row) for row in reversed(rows)]
@@ -100,7 +100,9 @@ class Records:
         self, *, version: int | None = None, before: int | None = None, last: int | None = None
     ) -> list[Decision]:
         """In order of the versions they led to; the last so many, below one."""
-        where = sa.true() if before is None else versions.c.number < before
+        where: sa.ColumnElement[bool] = sa.true()
+        if before is not None:
+            where = versions.c.number < sa.literal(before, sa.BigInteger)
         if version is not None:
             where &= versions.c.number == version
         return self._decisions(where, last)

@@ -1,6 +1,6 @@
 """What the repository takes and gives: plain frozen records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -97,13 +97,17 @@ class AuditRecord:
 
 @dataclass(frozen=True)
 class Applied:
-    """What one step of the worker did to requests: outcomes by item, rows gone, ids gone."""
+    """What one step of the worker did to requests: outcomes by item, rows gone, ids gone.
+
+    list_position: the length of the deletion list, or what writes the list and says its length: it
+    is called when nothing can be refused any more, so that nobody is listed whose request is.
+    """
 
     requests: Sequence[int] = ()
     outcomes: Sequence[tuple[int, Outcome, int]] = ()  # item, outcome, rows
     rows: Sequence[int] = ()
     digests: Sequence[tuple[IdKind, str]] = ()
-    list_position: int | None = None
+    list_position: int | Callable[[], int] | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of a version that stays
 
 

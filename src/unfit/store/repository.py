@@ -192,8 +192,9 @@ class Store(Cleaning):
              for kind, digest in applied.digests),
         )  # fmt: skip
         changed: dict[str, Any] = {"purge_due": True, "changes": models.c.changes + 1}
-        if applied.list_position is not None:
-            changed["list_position"] = applied.list_position
+        listed = applied.list_position
+        if listed is not None:
+            changed["list_position"] = listed() if callable(listed) else listed
         connection.execute(sa.update(models).where(models.c.id == mine).values(**changed))
 
     def set_list_position(self, position: int) -> None:

@@ -43,8 +43,8 @@ class Watch:
                 check_same_thread=False,
             )  # fmt: skip
         raw = self._engine.raw_connection()
-        raw.detach()
         connection: Any = raw.driver_connection
+        raw.detach()  # from the pool: it stays open, and is closed here
         connection.autocommit = True
         return connection
 

@@ -65,8 +65,12 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> Batch:
     resolved = resolve_ids(keeper, ids)
     numbers = keeper.dataset()["numbers"][resolved.positions].tolist()
     outcome = _outcome(keeper, loaded, resolved.positions, started, told)
-    listed = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
-    reach("forget.listed")
+
+    def listed() -> int:
+        length = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
+        reach("forget.listed")
+        return length
+
     settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
     applied = Applied(
         [r.id for r in requests], settled, numbers, resolved.digests, listed, outcome.kept

@@ -41,6 +41,7 @@ class Workspace:
         self.list_path = self._keeper.deletions.path
         self.artifacts = self._keeper.artifacts
         self._scorer: Scorer | None = None
+        self._scorer_of: tuple[int, str | None, str | None] | None = None
         self._list_checked = False
 
     def prepare(self) -> None:
@@ -211,10 +212,12 @@ class Workspace:
                 raise Unavailable("this workspace has no model yet; `unfit train` makes one")
             if version.model_sha is None:
                 raise Unavailable("the model was withdrawn: too few classes have rows left")
-            if self._scorer is not None and self._scorer.version == version.number:
+            made_of = (version.number, version.model_sha, version.card_sha)
+            if self._scorer is not None and self._scorer_of == made_of:
                 return self._scorer
             try:
                 self._scorer = load_scorer(version, keeper.artifacts)
+                self._scorer_of = made_of
                 return self._scorer
             except Damaged:  # or superseded, and purged, since we asked
                 if keeper.store.employed() == version:

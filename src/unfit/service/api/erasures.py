@@ -18,12 +18,13 @@ from unfit.service.problems import Problem
 
 FOLLOWERS = 200  # connections a process
 FOLLOW_SECONDS = 600.0
+KEYS = r"^[\x21-\x7e]+$"
 
 routes = router("erasures")
 Key = Annotated[
     str | None,
     Header(
-        min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$",
+        min_length=1, max_length=200, pattern=KEYS,
         description="The same key with the same body is the same request, however often it is sent."
         " Use a random one; it is kept.",
     ),
@@ -51,7 +52,7 @@ async def file(
 def list_erasures(
     request: Request,
     state: Literal["pending", "applied", "cancelled"] | None = None,
-    key: Annotated[str | None, Query(max_length=200)] = None,
+    key: Annotated[str | None, Query(max_length=200, pattern=KEYS)] = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ErasuresOut:
@@ -86,7 +87,7 @@ def cancel(request: Request, id: Number) -> ErasureOut:
         200: {
             "description": "Server-sent events `state`, each with the erasure as JSON, until it is "
             "settled.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": {"text/event-stream": {}},
         },
         **problems(404),
     },

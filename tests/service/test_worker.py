@@ -1,0 +1,307 @@
+"""The worker: one at a time, batches, jobs beside erasures, and what happens when it is lost."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from services import Working, edit, until, working
+from workspaces import Kept, make
+
+import people
+import servers
+from unfit import points
+from unfit.service import worker as worker_module
+from unfit.store.jobs import Jobs, Lease
+from unfit.store.records import Job
+from unfit.workspace import Workspace
+from unfit.workspace.keeper import now
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lease that is lost sooner."""
+    monkeypatch.setattr(worker_module, "LEASE_SECONDS", 0.6)
+    monkeypatch.setattr(worker_module, "BEAT_SECONDS", 0.1)
+
+
+def applied(ws: Workspace, n: int) -> None:
+    until(lambda: ws.store.request_counts()["applied"] == n, f"{n} erasures")
+
+
+def job_ended(ws: Workspace, id: int) -> Job:
+    def found() -> Job | None:
+        (job,) = Jobs(ws.store).find(id=id)
+        return job if job.state in ("done", "failed") else None
+
+    return until(found, "the end of the job")
+
+
+def child_of(at_work: Working) -> subprocess.Popen[bytes]:
+    """The process of the job it does, once it is there."""
+    return until(lambda: at_work.worker._child, "a job's process")[1]
+
+
+def remembered(ws: Workspace, subject: str) -> bool:
+    with ws._writing() as keeper:
+        return keeper.dataset().subject_rows(subject) is not None
+
+
+def test_requests_that_wait_become_one_version(kept: Kept) -> None:
+    with kept.open() as ws:
+        for i in range(12):
+            ws.submit(subjects=[f"p{i:04d}"], key=f"k{i}")
+        with working(kept.folder) as at_work:
+            applied(ws, 12)
+        assert [v.number for v in ws.store.versions()] == [1, 2]
+        assert {r.version for r in ws.store.requests()} == {2}
+        (line,) = until(lambda: at_work.events("applied"), "the line")
+        assert (line["requests"], line["version"]) == (12, 2)
+        assert not any(remembered(ws, f"p{i:04d}") for i in range(12))
+
+
+def test_after_a_commit_and_a_quiet_moment_statistics_are_kept(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "QUIET_SECONDS", 0.1)
+    with kept.open() as ws, working(kept.folder) as at_work:
+        ws.submit(subjects=["p0003", "p0017", "p0020"])
+        applied(ws, 1)
+        until(lambda: ws.store.employed().statistics_sha, "statistics")  # type: ignore[union-attr]
+        version = ws.store.employed()
+        assert version is not None
+        assert version.number == 2
+        loaded = at_work.worker._workspace._keeper.loaded
+        assert loaded is not None
+        assert loaded.version.number == 2
+
+
+def test_a_cancelled_request_is_purged_though_nothing_is_to_be_applied(kept: Kept) -> None:
+    with kept.open() as ws:
+        ws.submit(subjects=["Annabella-4711"], key="k")
+        ws.store.cancel(ws.store.requests()[0].id, now())
+        assert ws.store.model().purge_due
+        with working(kept.folder):
+            until(lambda: not ws.store.model().purge_due, "the purge")
+        assert [v.number for v in ws.store.versions()] == [1]
+        if ws.store.sqlite:
+            for path in kept.folder.glob("unfit.db*"):
+                assert b"Annabella-4711" not in path.read_bytes()
+
+
+def test_one_of_two_workers_works_and_the_other_takes_over_at_once_when_it_stops(
+    kept: Kept,
+) -> None:
+    with kept.open() as ws:
+        with working(kept.folder) as first:
+            until(lambda: first.events("lease-taken"), "the lease")
+            with working(kept.folder) as second:
+                for i in range(3):
+                    ws.submit(subjects=[f"p{i:04d}"])
+                    applied(ws, i + 1)
+                assert second.written.getvalue() == ""
+                first.stop.set()
+                until(lambda: second.events("lease-taken"), "the lease")
+                ws.submit(subjects=["p0017"])
+                applied(ws, 4)
+                assert not second.events("lease-taken-over")
+        assert Lease(ws.store, "").read()[0] is None  # given back
+
+
+@pytest.fixture
+def on_postgresql(
+    server: servers.Server, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> Kept:
+    return make(tmp_path / "w", server)
+
+
+def start(folder: Path, die_at: str = "") -> subprocess.Popen[bytes]:
+    """A worker in a process of its own, that is killed at a point."""
+    program = (
+        "import os, signal, sys, threading; from pathlib import Path\n"
+        "from unfit import points; from unfit.service import worker\n"
+        "worker.LEASE_SECONDS, worker.BEAT_SECONDS = 0.6, 0.1\n"
+        "def observe(name):\n"
+        "    if name == sys.argv[2]: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "points.observer = observe\n"
+        "worker.work(Path(sys.argv[1]), threading.Event())\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(folder), die_at], stderr=subprocess.DEVNULL
+    )
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("point", ["forget.unlearned", "forget.listed", "forget.committed"])
+def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
+    on_postgresql: Kept, point: str
+) -> None:
+    kept = on_postgresql
+    with kept.open() as ws:
+        for i in range(5):
+            ws.submit(subjects=[f"p{i:04d}"], key=f"k{i}")
+        dying = start(kept.folder, point)
+        until(lambda: Lease(ws.store, "").read()[0], "the lease")
+        with working(kept.folder) as second:
+            assert dying.wait(60) == -signal.SIGKILL
+            until(lambda: second.events("lease-taken-over"), "the take-over")
+            applied(ws, 5)
+            ws.submit(subjects=["p0017"])
+            applied(ws, 6)
+        rows = [row for row, _ in ws.store.forgotten_rows()]
+        assert len(rows) == len(set(rows))
+        with ws._writing() as keeper:
+            dataset = keeper.dataset()
+            assert dataset.n - int(dataset.live.sum()) == len(rows)
+        lines = ws.list_path.read_text().count("p0017")
+        assert lines == 1
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_worker_that_slept_through_its_lease_commits_nothing(
+    on_postgresql: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped in the middle of an erasure, taken over, and woken up again."""
+    kept = on_postgresql
+    with kept.open() as ws:
+        sleeping = start(kept.folder)
+        try:
+            holder = until(lambda: Lease(ws.store, "").read()[0], "the lease")
+            os.kill(sleeping.pid, signal.SIGSTOP)
+            with working(kept.folder) as second:
+                until(lambda: second.events("lease-taken-over"), "the take-over")
+                os.kill(sleeping.pid, signal.SIGCONT)
+                ws.submit(subjects=["p0003", "p0017"])
+                applied(ws, 1)
+                until(lambda: Lease(ws.store, "").read()[0] not in (None, holder), "a holder")
+                assert Lease(ws.store, "").read()[0] == second.worker._holder
+                assert sleeping.poll() is None  # it waits for its turn
+            until(lambda: Lease(ws.store, "").read()[0] == holder, "its turn")
+            ws.submit(subjects=["p0020"])
+            applied(ws, 2)
+        finally:
+            os.kill(sleeping.pid, signal.SIGCONT)
+            sleeping.terminate()
+            sleeping.wait(60)
+        assert [v.number for v in ws.store.versions()] == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("quick")
+def test_who_loses_the_lease_leaves_its_job_to_the_next(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kept.open() as ws:
+        id = Jobs(ws.store).submit("audit", {}, now())
+        with working(kept.folder) as first:
+            child = child_of(first)
+            os.kill(child.pid, signal.SIGSTOP)
+            thief = Lease(ws.store, "thief")
+            assert until(lambda: thief.take(thief.read(), now()), "the lease")
+            until(lambda: first.events("lease-lost"), "the loss")
+            until(lambda: first.worker._child is None, "the end of its job")
+            assert child.returncode == -signal.SIGKILL
+            assert Jobs(ws.store).find(id=id)[0].state == "running"
+            thief.release()
+            assert job_ended(ws, id).state == "done"  # by whoever comes next
+        assert len(ws.store.audits()) == 1
+
+
+def test_erasures_go_on_during_an_audit(kept: Kept) -> None:
+    with kept.open() as ws, working(kept.folder) as at_work:
+        id = Jobs(ws.store).submit("audit", {"draws": 3}, now())
+        child = child_of(at_work)
+        until(lambda: Jobs(ws.store).find(id=id)[0].stage != "starting", "the audit's work")
+        os.kill(child.pid, signal.SIGSTOP)  # for as long as it takes
+        ws.submit(subjects=["p0003", "p0017", "p0020"])
+        applied(ws, 1)
+        os.kill(child.pid, signal.SIGCONT)
+        job = job_ended(ws, id)
+        assert (job.state, job.version) == ("done", 1)  # of the model it looked at
+        assert [v.number for v in ws.store.versions()] == [1, 2]
+
+
+@pytest.mark.usefixtures("quick")
+def test_erasures_wait_for_a_retraining_and_are_applied_to_what_it_made(kept: Kept) -> None:
+    with kept.open() as ws, working(kept.folder) as at_work:
+        id = Jobs(ws.store).submit("retrain", {}, now())
+        child = child_of(at_work)
+        os.kill(child.pid, signal.SIGSTOP)
+        ws.submit(subjects=["p0003", "p0017", "p0020"])
+        rounds = Lease(ws.store, "").read()[1] + 2
+        until(lambda: Lease(ws.store, "").read()[1] > rounds, "two beats of the worker")
+        assert ws.store.request_counts()["pending"] == 1
+        os.kill(child.pid, signal.SIGCONT)
+        assert job_ended(ws, id).version == 2
+        applied(ws, 1)
+        assert [(v.number, v.kind) for v in ws.store.versions()][1:] == [
+            (2, "retrained"), (3, "updated"),
+        ]  # fmt: skip
+        assert ws.store.versions()[1].rows > ws.store.versions()[2].rows
+
+
+def test_a_job_whose_process_dies_has_failed_and_says_so(kept: Kept) -> None:
+    with kept.open() as ws, working(kept.folder) as at_work:
+        jobs = Jobs(ws.store)
+        id = jobs.submit("audit", {}, now())
+        child_of(at_work).kill()
+        job = job_ended(ws, id)
+        assert (job.state, job.error) == ("failed", "its process ended with -9")
+        assert until(lambda: at_work.events("job-ended"), "the line")[0]["state"] == "failed"
+        again = jobs.submit("audit", {}, now())
+        assert job_ended(ws, again).state == "done"
+
+
+def test_a_job_that_cannot_be_done_says_why(kept: Kept) -> None:
+    edit(kept, ('[columns."age"]', '[columns."years"]'))
+    with kept.open() as ws, working(kept.folder):
+        job = job_ended(ws, Jobs(ws.store).submit("retrain", {}, now()))
+        assert job.state == "failed"
+        assert "columns differ" in (job.error or "")
+        assert [v.number for v in ws.store.versions()] == [1]
+
+
+def test_a_worker_that_comes_back_repeats_what_was_running(kept: Kept) -> None:
+    with kept.open() as ws:
+        id = Jobs(ws.store).submit("audit", {}, now())
+        with working(kept.folder) as first:
+            child = child_of(first)
+        assert child.returncode == -signal.SIGKILL  # it ended with its worker
+        assert Jobs(ws.store).find(id=id)[0].state == "running"
+        with working(kept.folder):
+            assert job_ended(ws, id).state == "done"
+        assert len(ws.store.audits()) == 1
+
+
+def test_what_fails_is_said_and_tried_again(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unfit.errors import Unavailable
+
+    failed = threading.Event()
+
+    def fail_once(name: str) -> None:
+        if name == "forget.unlearned" and not failed.is_set():
+            failed.set()
+            raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(points, "observer", fail_once)
+    with kept.open() as ws, working(kept.folder) as at_work:
+        ws.submit(subjects=["p0003", "p0017", "p0020"])
+        applied(ws, 1)
+        assert [e["error"] for e in at_work.events("apply-failed")] == ["the disk is full"]
+
+
+def test_a_model_that_is_withdrawn_is_served_as_withdrawn(database: Any, tmp_path: Path) -> None:
+    """Everybody of a class asks to be forgotten."""
+    kept = make(tmp_path / "w", database, table=people.people(n=120, subjects=60))
+    table = people.people(n=120, subjects=60).to_pandas()
+    with kept.open() as ws, working(kept.folder):
+        ws.submit(subjects=sorted(set(table.loc[table["label"] == "yes", "person"])))
+        applied(ws, 1)
+        version = ws.store.employed()
+        assert version is not None
+        assert version.kind == "withdrawn"
+        ws.submit(subjects=sorted(set(table["person"])))
+        applied(ws, 2)

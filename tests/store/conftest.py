@@ -1,0 +1,38 @@
+"""A store on each database."""
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from unfit.store.repository import Store
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/unfit.db"
+    running = request.getfixturevalue("server")
+    return running.url(running.database())
+
+
+@pytest.fixture
+def open_store(url: str) -> Iterator[Callable[[], Store]]:
+    """One store after another on the same records, as processes have them."""
+    made: list[Store] = []
+
+    def another() -> Store:
+        made.append(Store(url, "w", NOW, b"key"))
+        return made[-1]
+
+    yield another
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def store(open_store: Callable[[], Store]) -> Store:
+    return open_store()

@@ -1,0 +1,146 @@
+"""Tokens and sessions: only hashes are kept, and whatever changes is seen."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from unfit.errors import BadInput, Unavailable
+from unfit.store import schema
+from unfit.store.access import Access
+from unfit.store.records import Applied, Decision, NewVersion
+from unfit.store.repository import Store
+from unfit.store.watching import Watch
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {})
+
+
+def test_a_token_opens_with_its_text_and_with_nothing_else(store: Store) -> None:
+    access = Access(store)
+    token, text = access.create("till", ["predict", "erase"], NOW)
+    assert access.by_text(text) == token
+    assert token.roles == {"predict", "erase"}
+    prefix, public, secret = text.split("_", 2)
+    assert (prefix, public) == ("unfit", token.public)
+    assert len(secret) >= 43  # 256 bits
+    other, _ = access.create("other", ["admin"], NOW)
+    for wrong in (
+        "", "unfit", public, secret, f"unfit_{public}", f"unfit_{public}_", text + "x", text[:-1],
+        text.upper(), f"unfit_{other.public}_{secret}", f"fit_{public}_{secret}",
+        f"unfit_\0_{secret}", f"unfit_%_{secret}", f"unfit_{public}' OR '1'='1_{secret}",
+    ):  # fmt: skip
+        assert access.by_text(wrong) is None, wrong
+    assert [t.name for t in access.tokens()] == ["till", "other"]
+
+
+def test_neither_a_token_nor_a_session_is_in_the_database(store: Store) -> None:
+    access = Access(store)
+    token, text = access.create("till", ["predict"], NOW)
+    session = access.sign_in(token, NOW, timedelta(hours=1))
+    secret = text.split("_", 2)[2]
+    with store.reading() as connection:
+        for table in schema.metadata.sorted_tables:
+            for row in connection.execute(sa.select(table)):
+                assert secret not in str(row)
+                assert session not in str(row)
+    if store.sqlite:
+        folder = Path(str(store.engine.url.database)).parent
+        files = [path.read_bytes() for path in folder.iterdir()]
+        assert any(token.public.encode() in content for content in files)
+        for content in files:
+            assert secret.encode() not in content
+            assert session.encode() not in content
+
+
+def test_a_revoked_token_is_refused_and_its_sessions_end(store: Store) -> None:
+    access = Access(store)
+    (gone, text), (stays, other) = (access.create(n, ["admin"], NOW) for n in ("gone", "stays"))
+    sessions = [access.sign_in(gone, NOW, timedelta(hours=1)) for _ in range(2)]
+    kept = access.sign_in(stays, NOW, timedelta(hours=1))
+    access.revoke(gone.public, NOW)
+    assert access.by_text(text) is None
+    assert [access.by_session(s) for s in sessions] == [None, None]
+    assert access.by_text(other) == stays
+    assert access.by_session(kept) == (stays, NOW + timedelta(hours=1))
+    with store.reading() as connection:
+        assert len(connection.execute(sa.select(schema.sessions)).all()) == 1
+    later = NOW + timedelta(days=1)
+    access.revoke(gone.public, later)  # again changes nothing
+    assert [t.revoked_at for t in access.tokens()] == [NOW, None]
+    with pytest.raises(BadInput, match="there is no token 'nobody'"):
+        access.revoke("nobody", NOW)
+
+
+def test_sessions_end_by_signing_out_and_leave_when_their_time_is_over(store: Store) -> None:
+    access = Access(store)
+    token, _ = access.create("till", ["admin"], NOW)
+    first, second = (access.sign_in(token, NOW, timedelta(hours=1)) for _ in range(2))
+    access.sign_out(first)
+    assert access.by_session(first) is None
+    assert access.by_session(second) is not None
+    access.sign_in(token, NOW + timedelta(hours=2), timedelta(hours=1))
+    assert access.by_session(second) is None
+
+
+def test_a_token_of_another_model_is_none_here(store: Store, url: str) -> None:
+    other = Store(url, "other", NOW, b"another")
+    token, text = Access(other).create("theirs", ["admin"], NOW)
+    session = Access(other).sign_in(token, NOW, timedelta(hours=1))
+    access = Access(store)
+    assert access.by_text(text) is None
+    assert access.by_session(session) is None
+    assert access.tokens() == []
+    with pytest.raises(BadInput):
+        access.revoke(token.public, NOW)
+    other.close()
+
+
+def test_a_watch_sees_every_change_made_elsewhere(
+    store: Store, open_store: Callable[[], Store]
+) -> None:
+    watch, elsewhere = Watch(store), open_store()
+    access = Access(elsewhere)
+    seen = [watch.ask()]
+    assert watch.ask() == seen[0]
+    token, _ = access.create("till", ["admin"], NOW)
+    seen.append(watch.ask())
+    session = access.sign_in(token, NOW, timedelta(hours=1))
+    assert watch.ask() == seen[-1]  # nobody can have known it before
+    access.sign_out(session)
+    seen.append(watch.ask())
+    access.revoke(token.public, NOW)
+    seen.append(watch.ask())
+    assert [s[1] - seen[0][1] for s in seen] == [0, 1, 2, 3]
+    assert {s[0] for s in seen} == {0}
+    why = Decision(1, NOW, "open", "first", {}, 0.0, 1.0)
+    elsewhere.commit(None, NEW, why, Applied(), NOW)
+    assert watch.ask() == (1, seen[-1][1])
+    watch.close()
+    assert watch.ask() == (1, seen[-1][1])  # over a new connection
+    watch.close()
+
+
+def test_a_watch_whose_connection_breaks_takes_another_and_says_if_there_is_none(
+    url: str, open_store: Callable[[], Store], request: pytest.FixtureRequest
+) -> None:
+    store = open_store()
+    watch = Watch(store)
+    seen = watch.ask()
+    if store.sqlite:
+        Path(str(store.engine.url.database)).rename(f"{store.engine.url.database}.away")
+        watch.close()
+    else:
+        server = request.getfixturevalue("server")
+        name = str(store.engine.url.database)
+        cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        server.run(cut)
+        assert watch.ask() == seen
+        store.engine.dispose()
+        server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        server.run(cut)
+    with pytest.raises(Unavailable, match="the database says"):
+        watch.ask()
+    watch.close()

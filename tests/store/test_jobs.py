@@ -1,0 +1,148 @@
+"""Jobs in a queue, and a lease that one worker holds and nobody holds by accident."""
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from unfit.errors import Unavailable
+from unfit.store.filing import QueueFull
+from unfit.store.jobs import WAITING, Jobs, Lease
+from unfit.store.records import Applied, Decision, NewVersion
+from unfit.store.repository import Store
+
+NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
+NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {})
+WHY = Decision(1, NOW, "open", "first", {}, 0.0, 1.0)
+
+
+def test_a_job_from_asking_to_its_end(store: Store) -> None:
+    jobs = Jobs(store)
+    store.commit(None, NEW, WHY, Applied(), NOW)
+    first = jobs.submit("audit", {"draws": 3}, NOW, "abcd")
+    second = jobs.submit("retrain", {}, NOW)
+    (job,) = jobs.find(id=first)
+    assert (job.kind, job.state, job.options, job.submitted_by) == (
+        "audit", "pending", {"draws": 3}, "abcd",
+    )  # fmt: skip
+    jobs.start(job, NOW)
+    jobs.progress(first, "training", 3, 10)
+    (job,) = jobs.find(id=first)
+    assert (job.state, job.stage, job.done, job.total) == ("running", "training", 3, 10)
+    version = store.employed()
+    assert version is not None
+    audit = store.add_audit(version, True, {"verdict": "well"}, NOW)
+    jobs.finish(first, NOW, audit_id=audit, version=1)
+    jobs.fail(second, "x" * 2000, NOW)
+    (done,), (failed,) = jobs.find(id=first), jobs.find(id=second)
+    assert (done.state, done.audit_id, done.version, done.stage) == ("done", audit, 1, None)
+    assert (failed.state, failed.finished_at, len(failed.error or "")) == ("failed", NOW, 500)
+    assert [j.id for j in jobs.find(kind="audit")] == [first]
+    assert [j.id for j in jobs.find(before=second, last=5)] == [first]
+
+
+def test_what_a_lost_worker_was_doing_waits_again(store: Store) -> None:
+    jobs = Jobs(store)
+    ids = [jobs.submit("audit", {}, NOW) for _ in range(3)]
+    jobs.start(jobs.find(id=ids[0])[0], NOW)
+    jobs.fail(ids[1], "no", NOW)
+    jobs.resume()
+    states = [(j.state, j.started_at, j.stage) for j in jobs.find()]
+    assert states == [("pending", None, None), ("failed", None, None), ("pending", None, None)]
+
+
+def test_so_many_jobs_may_wait(store: Store) -> None:
+    jobs = Jobs(store)
+    for _ in range(WAITING):
+        jobs.submit("audit", {}, NOW)
+    with pytest.raises(QueueFull, match=f"{WAITING} jobs wait"):
+        jobs.submit("retrain", {}, NOW)
+    jobs.start(jobs.find()[0], NOW)
+    jobs.submit("retrain", {}, NOW)
+
+
+def test_a_model_sees_its_own_jobs_and_lease(store: Store, url: str) -> None:
+    other = Store(url, "other", NOW, b"another")
+    made = Jobs(store).submit("audit", {}, NOW)
+    Lease(store, "a").take((None, 0), NOW)
+    assert Jobs(other).find(id=made) == []
+    assert Lease(other, "b").read() == (None, 0)
+    assert Lease(other, "b").take((None, 0), NOW)
+    other.close()
+
+
+def test_a_lease_is_taken_kept_and_given_back(store: Store) -> None:
+    mine, other = Lease(store, "mine"), Lease(store, "other")
+    assert mine.read() == (None, 0)
+    assert mine.take((None, 0), NOW)
+    assert not other.take((None, 0), NOW)
+    seen = other.read()
+    assert seen == ("mine", 1)
+    assert mine.beat()
+    assert not other.beat()
+    assert not other.take(seen, NOW)  # it has moved since
+    other.release()
+    assert mine.read() == ("mine", 2)
+    mine.release()
+    assert other.read() == (None, 2)
+    assert other.take((None, 2), NOW)
+    assert not mine.beat()
+
+
+def test_of_those_who_take_a_lease_at_once_one_has_it(
+    store: Store, open_store: Callable[[], Store]
+) -> None:
+    leases = [Lease(open_store(), f"worker {i}") for i in range(4)]
+    for _ in range(5):  # the first time there is not even a row
+        seen = leases[0].read()
+        together, won = threading.Barrier(4), []
+
+        def take(lease: Lease) -> None:
+            together.wait(30)  # noqa: B023
+            if lease.take(seen, NOW):  # noqa: B023
+                won.append(lease.holder)  # noqa: B023
+
+        threads = [threading.Thread(target=take, args=(lease,)) for lease in leases]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(won) == 1
+        assert leases[0].read() == (won[0], seen[1] + 1)
+
+
+def test_who_has_lost_the_lease_commits_nothing(
+    store: Store, open_store: Callable[[], Store]
+) -> None:
+    slow, fast = Lease(store, "slow"), Lease(open_store(), "fast")
+    assert slow.take(slow.read(), NOW)
+    store.fence = slow.fence
+    first = store.commit(None, NEW, WHY, Applied(), NOW)
+    assert fast.take(fast.read(), NOW)
+    before = (store.employed(), store.forgotten_rows(), store.model())
+    with pytest.raises(Unavailable, match="another worker has taken this model over"):
+        store.commit(first, None, None, Applied(rows=[1]), NOW)
+    assert (store.employed(), store.forgotten_rows(), store.model()) == before
+    assert not slow.beat()
+
+
+def test_a_lease_cannot_be_taken_in_the_middle_of_a_commit(
+    store: Store, open_store: Callable[[], Store]
+) -> None:
+    """Between the fence and the end of the transaction nobody comes."""
+    slow, fast = Lease(store, "slow"), Lease(open_store(), "fast")
+    assert slow.take(slow.read(), NOW)
+    seen, taken = fast.read(), threading.Event()
+
+    def take() -> None:
+        assert fast.take(seen, NOW)
+        taken.set()
+
+    taking = threading.Thread(target=take)
+    with store.writing() as connection:
+        slow.fence(connection)
+        taking.start()
+        assert not taken.wait(0.5)
+    taking.join(30)
+    assert taken.is_set()
