@@ -1,5 +1,6 @@
 """`unfit serve`: a parent that holds the socket, API processes and workers that it keeps alive."""
 
+import gc
 import os
 import resource
 import shutil
@@ -111,7 +112,10 @@ def answer(folder: Path, handle: int) -> None:
 
     allow_connections()
     lifeline()
-    run(make_app(folder), handle)
+    app = make_app(folder)
+    gc.collect()
+    gc.freeze()  # what is here stays: no collection need look at it while a request waits
+    run(app, handle)
 
 
 def run(app: "FastAPI", handle: int) -> None:
