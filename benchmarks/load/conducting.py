@@ -11,11 +11,11 @@ from . import constant
 from .checks import Findings, check
 from .generator import Plan
 from .killing import Kill, Killing
-from .memory import Held, Memory
 from .phases import Phase, Recording, Times
 from .postgres import postgresql
 from .service import Service
 from .table import Population, populate
+from .watching import Busy, Held, Watching
 from .wire import Address
 
 JOBS = {"audit": "/v1/audits", "retraining": "/v1/retrainings"}
@@ -65,6 +65,7 @@ class Results:
     full: float
     load: Recording
     memory: Held
+    busy: Busy
     findings: Findings
     kills: list[Kill] = field(default_factory=list)
     before: Times | None = None
@@ -108,7 +109,7 @@ class _Run:
             ready = service.wait_ready()
             self._told("the service, at full speed")
             full = self._phase("full", service.address, options.short, rate=0.0).end()
-            load, held, kills = self._load()
+            load, held, busy, kills = self._load()
             before, jobs = self._jobs() if options.jobs else (None, {})
         finally:
             service.stop()
@@ -116,7 +117,7 @@ class _Run:
         findings = check(population.folder, load, population.rows_of)
         return Results(
             population.data, population.rows, population.width, ready, base.rate(), full.rate(),
-            load, held, findings, kills, before, jobs,
+            load, held, busy, findings, kills, before, jobs,
         )  # fmt: skip
 
     def _phase(
@@ -131,23 +132,23 @@ class _Run:
         )  # fmt: skip
         return Phase(plan)
 
-    def _load(self) -> tuple[Recording, Held, list[Kill]]:
+    def _load(self) -> tuple[Recording, Held, Busy, list[Kill]]:
         """Predictions and erasures together, with kills."""
         options, service = self._options, self._service
         self._told("predictions and erasures")
-        memory = Memory(service)
+        watching = Watching(service)
         killing = Killing(service, options.kills, options.seconds, options.seed)
         phase = self._phase(
             "load", service.address, options.seconds, rate=options.target_rate,
             erasures=options.rate_erasures,
         )  # fmt: skip
-        memory.start()
+        watching.start()
         killing.start()
         recording = phase.end()
         killing.join()
         if killing.failure is not None:
             raise killing.failure
-        return recording, memory.end(), killing.kills
+        return recording, *watching.end(), killing.kills
 
     def _jobs(self) -> tuple[Times, dict[str, Beside]]:
         """Predictions alone, then beside an audit, then beside a retraining."""

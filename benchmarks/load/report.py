@@ -34,6 +34,7 @@ def figures(options: Options, results: Results) -> dict[str, Any]:
         "most_pending": max(load.pending, default=0),
         "pending": load.pending,
         "memory_mb": asdict(results.memory),
+        "cores_busy": asdict(results.busy),
         "kills": [asdict(kill) for kill in results.kills],
         "before_jobs_ms": None if results.before is None else asdict(results.before),
         "jobs": {kind: asdict(job) for kind, job in results.jobs.items()},
@@ -74,6 +75,9 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
                    f"{held.own_start:.0f} to {held.own_end:.0f} MB, {held.own_slope:+.1f} MB a "
                    f"minute{', flat' if held.flat else ''}"),
     ]  # fmt: skip
+    made.append(("cores busy", f"{results.busy.service:.2f} the service, "
+                 f"{results.busy.ours - results.busy.service:.2f} the load, "
+                 f"{results.busy.others:.2f} others on this machine"))  # fmt: skip
     made += [
         (f"kill -9 of {kill.what}", f"answers and a worker again after {kill.back:.1f} s")
         for kill in results.kills
