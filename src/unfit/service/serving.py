@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unfit.errors import BadInput, Unavailable
-from unfit.service.processes import LIFELINE
+from unfit.service.processes import LIFELINE, blas_threads, share
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -61,9 +61,11 @@ class Family:
         command = [sys.executable, "-m", "unfit.service.child", kind, str(self._folder)]
         handles: tuple[int, ...] = ()
         if kind == "api":
-            environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            environment |= blas_threads(1)
             handles = (self._socket.fileno(),)
             command.append(str(self._socket.fileno()))
+        else:
+            environment |= blas_threads(len(share()))
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, env=environment, pass_fds=handles,
             start_new_session=True,
