@@ -1,5 +1,6 @@
 """What must hold whatever happened: the ledger against the records, the versions against time."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,7 @@ class Findings:
     accepted: int
     applied: int
     unaccepted: int  # sent, and never accepted: the client knows
+    versions: dict[str, int]  # how many of each kind there are
     lost: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     remembered: list[str] = field(default_factory=list)
@@ -52,6 +54,7 @@ def check(folder: Path, recording: Recording, rows_of: Mapping[str, int]) -> Fin
                 twice.append(f"{erasure.key}: {said}")
             if _rows_left(dataset, erasure.subject):
                 remembered.append(erasure.key)
+        kinds = Counter(v.kind for v in workspace.store.versions())
         forgotten, _ = workspace.store.counts_forgotten()
     named = [r.key for requests in by_key.values() for r in requests if r.state == "applied"]
     sent = {e.key: e for e in recording.erasures}
@@ -59,8 +62,8 @@ def check(folder: Path, recording: Recording, rows_of: Mapping[str, int]) -> Fin
     if forgotten != gone:
         twice.append(f"{forgotten} rows are forgotten, and those named have {gone}")
     return Findings(
-        len(accepted), len(named), len(recording.erasures) - len(accepted), lost, twice,
-        remembered, stale(recording, accepted),
+        len(accepted), len(named), len(recording.erasures) - len(accepted), dict(kinds), lost,
+        twice, remembered, stale(recording, accepted),
     )  # fmt: skip
 
 

@@ -69,6 +69,7 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
         ("erasures in force after", _times(in_force(results))),
         ("erasures", f"{findings.accepted:,} accepted, {len(findings.lost)} lost, "
                      f"{len(findings.twice)} applied twice, {len(findings.remembered)} remembered"),
+        ("versions", ", ".join(f"{n} {kind}" for kind, n in findings.versions.items())),
         ("predictions by a version too old", f"{findings.stale}"),
         ("most that waited", f"{max(load.pending, default=0)}"),
         ("memory", f"{held.start:.0f} MB to {held.end:.0f} MB; without pages of files "
