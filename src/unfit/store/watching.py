@@ -43,8 +43,8 @@ class Watch:
                 check_same_thread=False,
             )  # fmt: skip
         raw = self._engine.raw_connection()
+        connection: Any = raw.driver_connection  # which a detached one does not tell any more
         raw.detach()
-        connection: Any = raw.driver_connection
         connection.autocommit = True
         return connection
 
