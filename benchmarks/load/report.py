@@ -73,8 +73,7 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
         ("predictions by a version too old", f"{findings.stale}"),
         ("most that waited", f"{max(load.pending, default=0)}"),
         ("memory", f"{held.start:.0f} MB to {held.end:.0f} MB; without pages of files "
-                   f"{held.own_start:.0f} to {held.own_end:.0f} MB, {held.own_slope:+.1f} MB a "
-                   f"minute{', flat' if held.flat else ''}"),
+                   f"{held.own_start:.0f} to {held.own_end:.0f} MB{_trend(results)}"),
     ]  # fmt: skip
     made.append(("cores busy", f"{results.busy.service:.2f} the service, "
                  f"{results.busy.ours - results.busy.service:.2f} the load, "
@@ -101,6 +100,14 @@ def table(options: Options, results: Results, said: dict[str, object]) -> Table:
     for what, much in lines(options, results):
         made.add_row(what, much)
     return made
+
+
+def _trend(results: Results) -> str:
+    """Of memory; none where processes were started anew on the way."""
+    if results.kills:
+        return ""
+    held = results.memory
+    return f", {held.own_slope:+.1f} MB a minute{', flat' if held.flat else ''}"
 
 
 def _times(times: Times) -> str:
