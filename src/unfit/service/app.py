@@ -16,6 +16,7 @@ from unfit.service import problems
 from unfit.service.api import erasures, health, jobs, predictions, schemas, versions
 from unfit.service.auth import PUBLIC, Gate, Guarded
 from unfit.service.current import Current, Pulse
+from unfit.service.direct import Direct
 from unfit.service.front import Front
 from unfit.service.observing import Log, Metrics
 from unfit.service.parts import Parts
@@ -57,6 +58,7 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, problems.on_http)
     app.add_exception_handler(UnfitError, problems.on_unfit)
     app.add_exception_handler(RequestValidationError, problems.on_validation)
+    app.add_middleware(Direct, routes=predictions.routes.routes)
     app.add_middleware(
         Front, max_body=int(1e6 * workspace.config.service.max_body_mb), log=parts.log,
         metrics=parts.metrics,
