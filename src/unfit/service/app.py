@@ -19,6 +19,7 @@ from unfit.service.auth import PUBLIC, Gate, Guarded
 from unfit.service.current import Current, Pulse
 from unfit.service.dashboard import routes as dashboard
 from unfit.service.dashboard.rendering import on_page
+from unfit.service.direct import Direct
 from unfit.service.front import STATIC, Front
 from unfit.service.observing import Log, Metrics
 from unfit.service.parts import Parts
@@ -55,6 +56,7 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
     app.mount(STATIC, StaticFiles(packages=[("unfit.service", "static")]), name="static")
     for kind in (HTTPException, UnfitError, RequestValidationError):
         app.add_exception_handler(kind, _told)
+    app.add_middleware(Direct, routes=predictions.routes.routes)
     app.add_middleware(
         Front, max_body=int(1e6 * workspace.config.service.max_body_mb), log=parts.log,
         metrics=parts.metrics,
