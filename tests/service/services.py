@@ -22,7 +22,7 @@ from workspaces import Kept
 
 import people
 from unfit.service.app import make_app
-from unfit.service.observing import Log
+from unfit.service.log import Log
 from unfit.service.protocol import PatientProtocol
 from unfit.service.worker import Worker
 from unfit.store.access import Access

@@ -246,7 +246,8 @@ def test_the_same_key_is_the_same_request(service: Service) -> None:
     ("body", "status"),
     [
         ({}, 422), ({"subjects": []}, 422), ({"subjects": "p0001"}, 422),
-        ({"subjects": [None]}, 422), ({"subjects": [True]}, 422), ({"subjects": [1.5]}, 422), ({"subjects": [[]]}, 422),
+        ({"subjects": [None]}, 422), ({"subjects": [True]}, 422), ({"subjects": [1.5]}, 422),
+        ({"subjects": [[]]}, 422),
         ({"subjects": [""]}, 422), ({"subjects": ["a\0b"]}, 422), ({"subjects": ["x" * 513]}, 422),
         ({"subjects": [2**63]}, 422), ({"subjects": ["p1"], "reason": "x"}, 422), ([], 422),
         ({"subjects": ["p1"] * 10_001}, 422), ({"rows": {"a": 1}}, 422), (7, 422), ("p1", 422),
@@ -292,8 +293,6 @@ def test_erasures_are_listed_by_pages_state_and_key(service: Service) -> None:
     assert ([e["id"] for e in third["items"]], third["next"]) == ([ids[0]], None)
     cancelled = service.get("/v1/erasures?state=cancelled").json()["items"]
     assert [e["id"] for e in cancelled] == [ids[1]]
-    assert [e["id"] for e in service.get("/v1/erasures?key=k-3").json()["items"]] == [ids[3]]
-    assert service.get("/v1/erasures?key=nothing").json() == {"items": [], "next": None}
     for wrong in (
         "limit=0", "limit=501", "limit=x", "before=0", "before=-1", "before=x", "state=lost",
         f"before={2**63}", "key=%00", f"key={'x' * 201}",
@@ -645,8 +644,8 @@ def test_every_answer_has_its_headers_and_a_line_in_the_log(service: Service) ->
         assert line["status"] == answer.status_code
     said = [(line["route"], line["status"], line["access"]) for line in service.lines()]
     assert said == [
-        ("/health/live", 200, "granted"), ("/v1/status", 200, "granted"), ("(none)", 404, "denied"),
-        ("/v1/status", 401, "denied"), ("/v1/erasures", 422, "granted"), ("(none)", 413, "denied"),
+        ("/health/live", 200, "public"), ("/v1/status", 200, "granted"), ("(none)", 404, "none"),
+        ("/v1/status", 401, "denied"), ("/v1/erasures", 422, "granted"), ("(none)", 413, "none"),
     ]  # fmt: skip
 
 

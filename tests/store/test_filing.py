@@ -70,9 +70,9 @@ def test_a_cancelled_request_stays_on_record_and_whom_it_named_does_not(store: S
     assert found.items == []
     with store.reading() as connection:
         assert connection.execute(sa.select(schema.items)).all() == []
-    assert store.requests(about=store.digest("subject", "anna")) == []
+    assert store.requests(about=("subject", "anna")) == []
     assert store.model().purge_due  # its bytes are still to go
-    assert store.waiting()
+    assert store.waiting() == (False, True)
     with pytest.raises(NotWaiting, match="does not wait any more"):
         store.cancel(request, NOW)
 
@@ -95,7 +95,7 @@ def test_requests_are_found_by_whom_they_name_also_when_the_name_is_gone(store: 
     opened(store)
     first = store.submit("k", [("subject", "anna")], NOW)
     store.submit("l", [("subject", "bert"), ("row", "anna")], NOW)
-    about = store.digest("subject", "anna")
+    about = ("subject", "anna")
     assert [r.id for r in store.requests(about=about)] == [first]
     item = store.requests(ids=[first])[0].items[0].id
     version = store.employed()

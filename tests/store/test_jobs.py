@@ -8,7 +8,7 @@ import pytest
 
 from unfit.errors import Unavailable
 from unfit.store.filing import QueueFull
-from unfit.store.jobs import WAITING, Jobs, Lease
+from unfit.store.jobs import ATTEMPTS, WAITING, Jobs, Lease
 from unfit.store.records import Applied, Decision, NewVersion
 from unfit.store.repository import Store
 
@@ -42,12 +42,26 @@ def test_a_job_from_asking_to_its_end(store: Store) -> None:
     assert [j.id for j in jobs.find(before=second, last=5)] == [first]
 
 
+def test_a_job_that_takes_its_worker_down_is_given_up(store: Store) -> None:
+    jobs = Jobs(store)
+    id = jobs.submit("retrain", {}, NOW)
+    for _ in range(ATTEMPTS - 1):
+        jobs.start(jobs.find(id=id)[0], NOW)
+        jobs.resume(NOW)
+        assert jobs.find(id=id)[0].state == "pending"
+    jobs.start(jobs.find(id=id)[0], NOW)
+    jobs.resume(NOW)
+    (found,) = jobs.find(id=id)
+    assert found.state == "failed"
+    assert "3 times" in (found.error or "")
+
+
 def test_what_a_lost_worker_was_doing_waits_again(store: Store) -> None:
     jobs = Jobs(store)
     ids = [jobs.submit("audit", {}, NOW) for _ in range(3)]
     jobs.start(jobs.find(id=ids[0])[0], NOW)
     jobs.fail(ids[1], "no", NOW)
-    jobs.resume()
+    jobs.resume(NOW)
     states = [(j.state, j.started_at, j.stage) for j in jobs.find()]
     assert states == [("pending", None, None), ("failed", None, None), ("pending", None, None)]
 

@@ -115,7 +115,7 @@ def _access(workspace: Path | None) -> "Iterator[tuple[Access, datetime]]":
 
 def _stopping() -> threading.Event:
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
     return stop
 

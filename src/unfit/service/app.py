@@ -21,7 +21,8 @@ from unfit.service.dashboard import routes as dashboard
 from unfit.service.dashboard.rendering import on_page
 from unfit.service.direct import Direct
 from unfit.service.front import STATIC, Front
-from unfit.service.observing import Log, Metrics
+from unfit.service.log import Log
+from unfit.service.observing import Metrics
 from unfit.service.parts import Parts
 from unfit.store.access import Access
 from unfit.store.jobs import Jobs

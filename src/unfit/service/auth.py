@@ -64,18 +64,18 @@ class Gate:
 
     def __init__(self, access: Access, pulse: Pulse, rate: float, clock: Callable[[], datetime]):
         self._access, self._pulse, self._rate, self._clock = access, pulse, rate, clock
-        self._known: dict[str, tuple[Token, datetime | None]] = {}
+        self._known: dict[tuple[str, str], tuple[Token, datetime | None]] = {}
         self._as_of = -1
         self._buckets: dict[int, tuple[float, float]] = {}
 
     async def admit(self, request: Request, rule: frozenset[str], by_cookie: bool) -> None:
         """Sets request.state.principal and .seen, or raises."""
         state = request.state
-        state.principal, state.allowed = None, rule == {PUBLIC}
-        if state.allowed:
+        state.principal, state.access = None, "public" if rule == {PUBLIC} else "denied"
+        if rule == {PUBLIC}:
             return
         state.seen = await self._pulse.seen()
-        if state.seen[1] != self._as_of:
+        if state.seen[1] > self._as_of:
             self._known.clear()
             self._as_of = state.seen[1]
         principal = await (self._by_cookie if by_cookie else self._by_bearer)(request)
@@ -84,18 +84,18 @@ class Gate:
         if not principal.token.roles & rule:
             needed = " or ".join(sorted(rule - {"admin"}))
             raise Problem(403, f"this token has not the role for that; it needs {needed}")
-        state.allowed = True
+        state.access = "granted"
 
     async def _by_bearer(self, request: Request) -> Principal:
         scheme, _, text = request.headers.get("authorization", "").partition(" ")
         found = None
         if scheme.lower() == "bearer" and 0 < len(text) < 200:
-            found = self._known.get(text)
+            found = self._known.get(("bearer", text))
             if found is None:
                 token = await run_in_threadpool(self._access.by_text, text)
                 if token is not None:
                     found = (token, None)
-                    self._remember(request, text, found)
+                    self._remember(request, ("bearer", text), found)
         if found is None:
             detail = "a token is wanted: Authorization: Bearer unfit_..."
             raise Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="unfit"'})
@@ -103,21 +103,21 @@ class Gate:
 
     async def _by_cookie(self, request: Request) -> Principal:
         secret = request.cookies.get(COOKIE, "")
-        found = self._known.get(secret)
+        found = self._known.get(("session", secret))
         if found is None and 0 < len(secret) < 200:
             found = await run_in_threadpool(self._access.by_session, secret)
             if found is not None:
-                self._remember(request, secret, found)
+                self._remember(request, ("session", secret), found)
         if found is None or (found[1] is not None and found[1] <= self._clock()):
             raise Problem(401, "sign in with a token")
         return Principal(found[0], secret)
 
     def _remember(
-        self, request: Request, secret: str, found: tuple[Token, datetime | None]
+        self, request: Request, key: tuple[str, str], found: tuple[Token, datetime | None]
     ) -> None:
         """Unless something has changed since this request came: it may have been this."""
         if request.state.seen[1] == self._as_of:
-            self._known[secret] = found
+            self._known[key] = found
 
     def _within_rate(self, token: Token) -> None:
         """A bucket of two seconds' worth for every token."""
@@ -186,7 +186,7 @@ async def _check_csrf(request: Request) -> None:
         form = await request.form(max_files=0, max_fields=50)
         given = str(form.get(CSRF_FIELD, ""))
     if not hmac.compare_digest(given.encode(), principal_of(request).csrf.encode()):
-        request.state.allowed = False
+        request.state.access = "denied"
         raise Problem(403, "this form is not of your session; load the page again")
 
 

@@ -10,7 +10,10 @@ import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from unfit.service.observing import Log, Metrics
+from starlette.requests import ClientDisconnect
+
+from unfit.service.log import Log
+from unfit.service.observing import Metrics
 from unfit.service.problems import Problem, render
 
 Scope = MutableMapping[str, Any]
@@ -19,6 +22,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_SECONDS = 20.0
+GONE = 499  # in the log: the client left before it was answered
 STATIC = "/static"  # the one thing without a rule: styles and scripts, for everybody
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -62,6 +66,8 @@ class Front:
         except Problem as problem:  # from the limits, outside the app's own handlers
             if not begun:
                 await render(problem)(scope, receive, answer)
+        except (ClientDisconnect, ConnectionError):
+            status = GONE
         except Exception as error:
             failure = f"{type(error).__name__} in {_where(error)}"
             if begun:
@@ -84,7 +90,7 @@ class Front:
             "method": scope["method"], "route": route, "status": status,
             "ms": round(1000 * seconds, 2), "request": request_id,
             "token": principal.token.public if principal else None,
-            "access": "granted" if public or state.get("allowed") else "denied",
+            "access": "public" if public else state.get("access", "none"),
         }  # fmt: skip
         if failure is not None:
             facts["failure"] = failure

@@ -1,35 +1,12 @@
-"""What operators see: one JSON line per request, with its decision of access, and metrics.
+"""Metrics for Prometheus: what was answered, how fast, and what the records say now."""
 
-Neither holds an id of a person: routes are logged by their pattern, tokens by their public half.
-"""
-
-import sys
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client import multiprocess as shared
-from pydantic_core import to_json
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-
-
-class Log:
-    """Lines of JSON; buffered for a moment, never between processes."""
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-
-    def line(self, event: str, **facts: Any) -> None:
-        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
-        text = to_json({"at": now, "event": event, **facts}, fallback=str).decode()
-        try:
-            self._stream.write(text + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):  # nobody reads it any more; the service goes on
-            pass
 
 
 class Metrics:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from unfit.service.current import Current, Pulse
-from unfit.service.observing import Log, Metrics
+from unfit.service.log import Log
+from unfit.service.observing import Metrics
 from unfit.store.access import Access
 from unfit.store.jobs import Jobs, Lease
 from unfit.store.repository import Store

@@ -1,5 +1,4 @@
-"""Errors as problem+json (RFC 9457): a status, a title, a sentence. Nothing that was sent is echoed
-but the names of fields."""
+"""Errors as problem+json (RFC 9457): a status, a title, a sentence for the one who asked."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus

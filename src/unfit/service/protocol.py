@@ -7,10 +7,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
 HEADER_BYTES = 64 * 1024
+STALL_SECONDS = 60.0  # without the client reading anything of an answer
 
 
 class PatientProtocol(HttpToolsProtocol):
     _alarm: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
     _in_headers = True
     _header_bytes = 0
 
@@ -41,8 +43,19 @@ class PatientProtocol(HttpToolsProtocol):
         if not self._in_headers:  # answered before its body was all there: the rest comes soon
             self._set_alarm()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALL_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_alarm()
+        if self._stalled is not None:
+            self._stalled.cancel()
         super().connection_lost(exc)
 
     def _set_alarm(self) -> None:

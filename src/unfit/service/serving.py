@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unfit.errors import BadInput, Unavailable
+from unfit.service.log import Log
 from unfit.service.processes import LIFELINE, blas_threads, share
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 10.0
 CONNECTIONS = 4096
 KEEP_ALIVE_SECONDS = 30
+METRICS = "unfit-metrics-"
 
 
 @dataclass
@@ -40,7 +42,9 @@ class Family:
         self._folder, self._socket = folder, listening
         self._wanted = {"api": apis, "worker": workers}
         self._children: list[_Child] = []
-        self._metrics = tempfile.mkdtemp(prefix="unfit-metrics-")
+        _sweep()
+        self._metrics = tempfile.mkdtemp(prefix=f"{METRICS}{os.getpid()}-")
+        self._log, self._pause = Log(), 0.25
 
     def run(self, stop: threading.Event) -> None:
         try:
@@ -48,7 +52,7 @@ class Family:
                 for _ in range(count):
                     self._start(kind)
             while not stop.wait(0.1):
-                self._mend()
+                self._mend(stop)
         finally:
             self._end()
             shutil.rmtree(self._metrics, ignore_errors=True)
@@ -72,12 +76,15 @@ class Family:
         )  # fmt: skip
         self._children.append(_Child(kind, process, time.monotonic()))
 
-    def _mend(self) -> None:
+    def _mend(self, stop: threading.Event) -> None:
         for child in list(self._children):
             if child.process.poll() is not None:
                 self._children.remove(child)
-                if time.monotonic() - child.started < 1.0:
-                    time.sleep(1.0)  # it fails at once: not as fast as it can
+                lived = time.monotonic() - child.started
+                self._pause = min(30.0, 2 * self._pause) if lived < 5.0 else 0.25
+                self._log.line("child-ended", kind=child.kind, pid=child.process.pid,
+                               status=child.process.returncode, lived=round(lived, 1))  # fmt: skip
+                stop.wait(self._pause if lived < 5.0 else 0)  # not as fast as it can fail
                 self._start(child.kind)
 
     def _end(self) -> None:
@@ -90,6 +97,14 @@ class Family:
             except subprocess.TimeoutExpired:
                 child.process.kill()
                 child.process.wait()
+
+
+def _sweep() -> None:
+    """Folders of parents that were killed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{METRICS}*"):
+        pid = left.name.removeprefix(METRICS).partition("-")[0]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from unfit.errors import UnfitError
-from unfit.service.observing import Log
+from unfit.service.log import Log
 from unfit.service.parts import LEASE_SECONDS
 from unfit.service.processes import LIFELINE, lifeline
 from unfit.store.jobs import Jobs, Lease
@@ -27,6 +27,7 @@ from unfit.workspace.keeper import now
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0
 QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
+CATCH_UP_SECONDS = 5.0  # between looks at the deletion list
 NICENESS = 10
 
 Result = TypeVar("Result")
@@ -37,29 +38,37 @@ class Worker:
         self._folder, self._log, self._stop = folder, log, stop
         self._workspace = Workspace(folder)
         store = self._workspace.store
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self._lease, self._jobs = Lease(store, self._holder), Jobs(store)
+        self._store, self._jobs = store, Jobs(store)
+        self._renew()
         self._lost = threading.Event()
         self._child: tuple[Job, subprocess.Popen[bytes]] | None = None
         self._quiet_since: float | None = None
+        self._purge_at, self._purge_pause = 0.0, POLL_SECONDS
+        self._caught_up_at = 0.0
 
     def run(self) -> None:
         """Until told to stop."""
         try:
             while not self._stop.is_set():
-                if self._take_lease():
+                if self._try("lease", self._take_lease):
                     self._serve()
                     self._end_child()  # who has taken over does its job again
         finally:
             self._end_child()
             if not self._lost.is_set():
-                self._lease.release()
+                self._try("release", self._lease.release)
             self._workspace.close()
 
     # --- the lease -----------------------------------------------------------------------------
 
+    def _renew(self) -> None:
+        """A name of its own for each term, so that what is left of an earlier one is refused."""
+        self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._lease = Lease(self._store, self._holder)
+
     def _take_lease(self) -> bool:
         """Wait until nobody holds it, or its holder has not moved for its time."""
+        self._renew()
         seen, since = self._lease.read(), time.monotonic()
         while not self._stop.is_set():
             idle = time.monotonic() - since > LEASE_SECONDS
@@ -84,38 +93,47 @@ class Worker:
                     self._log.line("lease-lost", worker=self._holder)
                     self._lost.set()
                     return
-            except UnfitError as error:
-                self._log.line("beat-failed", worker=self._holder, error=str(error))
+            except Exception as error:  # whatever it is, the lease is not lost by it yet
+                self._log.line("beat-failed", worker=self._holder, error=str(error)[:200])
 
     # --- the work ------------------------------------------------------------------------------
 
     def _serve(self) -> None:
         beating = threading.Thread(target=self._beat, daemon=True)
         beating.start()
-        self._jobs.resume()
+        self._try("resume", lambda: self._jobs.resume(now()))
         self._try("prepare", self._workspace.prepare)
         while not self._stop.is_set() and not self._lost.is_set():
-            self._watch_child()
-            retraining = self._child is not None and self._child[0].kind == "retrain"
-            worked = False if retraining else self._apply()
-            if self._child is None:
-                self._start_job()
-            if not worked:
-                self._settle_down()
+            if not self._try("turn", self._turn):
                 self._stop.wait(POLL_SECONDS)
+
+    def _turn(self) -> bool:
+        """A look at everything there is to do; whether there was something."""
+        self._watch_child()
+        retraining = self._child is not None and self._child[0].kind == "retrain"
+        worked = False if retraining else self._apply()
+        if self._child is None:
+            self._start_job()
+        if not worked and not retraining:
+            self._settle_down()
+        return worked
 
     def _apply(self) -> bool:
         """What waits, all together."""
         store = self._workspace.store
-        if not store.waiting():
+        pending, due = store.waiting()
+        if not pending and not (due and time.monotonic() >= self._purge_at):
             return False
         started = time.perf_counter()
         applied = self._try("apply", self._workspace.apply)
         if applied is None:
             self._stop.wait(1.0)
             return False
-        if applied == 0:  # a purge that could not be done before
+        if applied == 0:  # a purge that could not be done before; ever less often
+            self._purge_pause = min(30.0, 2 * self._purge_pause)
+            self._purge_at = time.monotonic() + self._purge_pause
             return False
+        self._purge_pause = POLL_SECONDS
         took = round(1000 * (time.perf_counter() - started), 1)
         self._log.line("applied", requests=applied, ms=took, version=_number(self._workspace))
         self._quiet_since = None
@@ -124,6 +142,11 @@ class Worker:
     def _settle_down(self) -> None:
         """After a commit, once nobody waits: what the next erasure wants. Statistics, which may
         take seconds, only when nobody came for a while."""
+        at = time.monotonic()
+        if at - self._caught_up_at > CATCH_UP_SECONDS:
+            self._caught_up_at = at
+            if not self._workspace.caught_up():  # the list was put back, or was never read
+                self._try("catch-up", self._workspace.get_ready)
         if self._quiet_since is None:
             self._quiet_since = time.monotonic()
             self._try("prepare", self._workspace.get_ready)
@@ -136,6 +159,8 @@ class Worker:
             return work()
         except UnfitError as error:
             self._log.line(f"{what}-failed", error=str(error))
+            if what in ("lease", "turn"):  # the database, or the disk: they may come back
+                self._stop.wait(1.0)
             return None
 
     # --- jobs ----------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """After a commit: ids and file names that nobody needs any more leave the database."""
 
+import re
 import sqlite3
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -10,6 +12,7 @@ from unfit.store.records import Version
 from unfit.store.schema import forgotten, items, models, requests, versions
 
 BUSY_SECONDS = 30.0
+PATIENCE_MS = 300  # of the cleaning, while which nobody writes; what fails is done later
 
 
 class Cleaning(Filing):
@@ -40,29 +43,64 @@ class Cleaning(Filing):
                 )
                 .values(model_sha=None, card_sha=None, statistics_sha=None, generation=None)
             )  # fmt: skip
-            if card_sha != version.card_sha:
+            if card_sha != version.card_sha:  # who has the old card in memory reads this one
                 connection.execute(
                     sa.update(versions).where(versions.c.id == version.id).values(card_sha=card_sha)
+                )
+                mine = models.c.id == self.model_id
+                connection.execute(
+                    sa.update(models).where(mine).values(changes=models.c.changes + 1)
                 )
 
     def clean(self) -> None:
         """Rewrite the tables that held ids, so that no free page or log still does."""
-        if not self.sqlite:
-            with self.said(), self.engine.connect() as connection:
-                plain = connection.execution_options(isolation_level="AUTOCOMMIT")
-                plain.exec_driver_sql(f"SET lock_timeout = '{int(1000 * BUSY_SECONDS / 3)}ms'")
-                try:
-                    plain.exec_driver_sql("VACUUM FULL request_items")
-                finally:
-                    plain.exec_driver_sql("RESET lock_timeout")
-            return
+        if self.sqlite:
+            self._clean_sqlite()
+        else:
+            self._clean_postgresql()
+
+    def _clean_postgresql(self) -> None:
+        left: list[str] = []
+
+        def noticed(notice: Any) -> None:
+            found = re.match(r"(\d+)", notice.message_detail or "")
+            if found and int(found[1]):
+                left.append(found[1])
+
+        with self.said(), self.engine.connect() as connection:
+            plain = connection.execution_options(isolation_level="AUTOCOMMIT")
+            driver: Any = plain.connection.driver_connection
+            driver.add_notice_handler(noticed)
+            plain.exec_driver_sql(f"SET lock_timeout = '{PATIENCE_MS}ms'")
+            plain.exec_driver_sql("SET client_min_messages = 'info'")
+            try:
+                plain.exec_driver_sql("VACUUM (FULL, VERBOSE) request_items")
+            finally:
+                plain.exec_driver_sql("RESET lock_timeout")
+                plain.exec_driver_sql("RESET client_min_messages")
+                driver.remove_notice_handler(noticed)
+        if left:  # somebody's snapshot is older than the purge
+            raise Unavailable("another transaction still sees erased ids; the purge goes on later")
+
+    def _clean_sqlite(self) -> None:
         raw = self.engine.raw_connection()
+        cursor = raw.cursor()
+
+        def run(statement: str) -> list[Any]:
+            cursor.execute(statement)
+            return list(cursor.fetchall())  # to the end: a statement in progress is in the way
+
         try:
-            raw.cursor().execute("VACUUM")
-            busy, _, _ = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            run(f"PRAGMA busy_timeout = {PATIENCE_MS}")
+            try:
+                run("VACUUM")
+                ((busy, _, _),) = run("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                run(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
         except sqlite3.DatabaseError as error:
             raise Unavailable(f"the database says: {error}") from None
         finally:
+            cursor.close()
             raw.close()
         if busy:
             raise Unavailable("the database's log is in use by a reader; the purge goes on later")

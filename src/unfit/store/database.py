@@ -12,16 +12,24 @@ from unfit.errors import BadInput, Damaged
 
 def open_engine(url: str, busy_seconds: float) -> sa.Engine:
     try:
-        engine = sa.create_engine(psycopg_url(url), json_serializer=json.dumps, pool_pre_ping=True)
+        engine = sa.create_engine(
+            psycopg_url(url), json_serializer=json.dumps, pool_pre_ping=True, hide_parameters=True
+        )
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise BadInput(f"store.url cannot be used: {str(error).splitlines()[0][:200]}") from None
     name = engine.dialect.name
+    if name == "postgresql":
+        sa.event.listen(engine, "do_connect", _postgresql_settings)
     if name not in ("sqlite", "postgresql"):
         raise BadInput(f"store.url is of {name}; unfit keeps its records in SQLite or PostgreSQL")
     if name == "sqlite":
         engine.dispose()
         engine = sa.create_engine(
-            url, connect_args={"timeout": busy_seconds}, pool_size=10, max_overflow=40
+            url,
+            connect_args={"timeout": busy_seconds},
+            pool_size=10,
+            max_overflow=40,
+            hide_parameters=True,
         )
         path = Path(engine.url.database or "")
         sa.event.listen(engine, "connect", _sqlite_settings)
@@ -29,6 +37,12 @@ def open_engine(url: str, busy_seconds: float) -> sa.Engine:
         if path.exists() and path.stat().st_size == 0:
             raise Damaged(f"{path.name} is empty; restore it from a backup")
     return engine
+
+
+def _postgresql_settings(_: Any, __: Any, ___: Any, options: dict[str, Any]) -> None:
+    """A database that cannot be reached is noticed in seconds, not in hours."""
+    options.setdefault("connect_timeout", 10)
+    options.setdefault("tcp_user_timeout", 20_000)
 
 
 def _sqlite_settings(connection: Any, _: object) -> None:

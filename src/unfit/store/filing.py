@@ -12,6 +12,8 @@ from unfit.store.reading import CHUNK, Records
 from unfit.store.records import IdKind
 from unfit.store.schema import items, models, requests
 
+RESTORED = "restored-"  # keys of requests for people on the deletion list; these stay
+
 
 class KeyUsed(BadInput):
     """A key that was used for another request."""
@@ -33,6 +35,13 @@ class Filing(Records):
         with self.said(), self.engine.execution_options(write=True).begin() as connection:
             yield connection
 
+    def lock(self, connection: sa.Connection) -> None:
+        """First in every transaction that changes requests or versions, so that two of them never
+        wait for each other. SQLite's write transaction has locked the whole database already."""
+        if connection.dialect.name != "sqlite":
+            mine = sa.select(models.c.id).where(models.c.id == self.model_id)
+            connection.execute(mine.with_for_update())
+
     def submit(
         self, key: str, ids: Sequence[tuple[IdKind, str]], now: datetime, by: str | None = None,
         limit: int | None = None,
@@ -45,9 +54,7 @@ class Filing(Records):
         mine = requests.c.model_id == self.model_id
         known = mine & (requests.c.key == key)
         with self.writing() as connection:
-            if self.engine.dialect.name != "sqlite":  # which locks it all
-                row = sa.select(models.c.id).where(models.c.id == self.model_id)
-                connection.execute(row.with_for_update())
+            self.lock(connection)
             found = connection.execute(
                 sa.select(requests.c.id, requests.c.fingerprint).where(known)
             ).first()
@@ -78,6 +85,7 @@ class Filing(Records):
         """Drop a request that waits, as if it had never been filed."""
         mine = (requests.c.model_id == self.model_id) & (requests.c.key == key)
         with self.writing() as connection:
+            self.lock(connection)
             found = connection.execute(
                 sa.select(requests.c.id).where(mine & (requests.c.state == "pending"))
             ).scalar()
@@ -89,13 +97,17 @@ class Filing(Records):
         """Withdraw a request that waits; it stays on record, whom it named does not."""
         mine = (requests.c.model_id == self.model_id) & (requests.c.id == request_id)
         with self.writing() as connection:
+            self.lock(connection)
             done = connection.execute(
                 sa.update(requests)
-                .where(mine & (requests.c.state == "pending"))
+                .where(mine, requests.c.state == "pending", ~requests.c.key.startswith(RESTORED))
                 .values(state="cancelled", cancelled_at=now)
             )
             if done.rowcount == 0:
-                raise NotWaiting("the request does not wait any more, so it cannot be cancelled")
+                raise NotWaiting(
+                    "the request cannot be cancelled: it does not wait any more, or it is of the "
+                    "deletion list"
+                )
             connection.execute(sa.delete(items).where(items.c.request_id == request_id))
             connection.execute(
                 sa.update(models).where(models.c.id == self.model_id).values(purge_due=True)

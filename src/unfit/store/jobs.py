@@ -19,6 +19,7 @@ from unfit.store.repository import Store
 from unfit.store.schema import jobs, leases
 
 WAITING = 20  # jobs that may wait
+ATTEMPTS = 3
 
 
 class Jobs:
@@ -32,6 +33,7 @@ class Jobs:
         self, kind: JobKind, options: Mapping[str, Any], now: datetime, by: str | None = None
     ) -> int:
         with self._store.writing() as connection:
+            self._store.lock(connection)
             count = sa.select(sa.func.count()).select_from(jobs)
             waiting = connection.execute(count.where(self._mine, jobs.c.state == "pending"))
             if waiting.scalar_one() >= WAITING:
@@ -62,7 +64,10 @@ class Jobs:
         return [_job(row) for row in reversed(rows)]
 
     def start(self, job: Job, now: datetime) -> None:
-        self._set(job.id, state="running", started_at=now, stage="starting", done=0, total=0)
+        self._set(
+            job.id, state="running", started_at=now, stage="starting", done=0, total=0,
+            attempts=jobs.c.attempts + 1,
+        )  # fmt: skip
 
     def progress(self, id: int, stage: str, done: int, total: int) -> None:
         self._set(id, stage=stage, done=done, total=total)
@@ -75,9 +80,18 @@ class Jobs:
     def fail(self, id: int, error: str, now: datetime) -> None:
         self._set(id, state="failed", finished_at=now, error=error[:500], stage=None)
 
-    def resume(self) -> None:
-        """What a worker that died was doing waits again: audits and retrainings can be repeated."""
+    def resume(self, now: datetime) -> None:
+        """What a worker that died was doing waits again: audits and retrainings can be repeated.
+        Not for ever: a job that takes its worker down with it is given up."""
         with self._store.writing() as connection:
+            running = self._mine & (jobs.c.state == "running")
+            connection.execute(
+                sa.update(jobs)
+                .where(running & (jobs.c.attempts >= ATTEMPTS))
+                .values(state="failed", finished_at=now, stage=None, error=(
+                    f"its process and its worker ended {ATTEMPTS} times before it was done"
+                ))
+            )  # fmt: skip
             connection.execute(
                 sa.update(jobs)
                 .where(self._mine & (jobs.c.state == "running"))

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
@@ -17,6 +18,7 @@ from unfit.store.records import (
     Item,
     Model,
     Request,
+    Tally,
     Version,
 )
 from unfit.store.schema import (
@@ -47,7 +49,7 @@ class Records:
             yield
         except sa.exc.TimeoutError:
             raise Unavailable("too many ask the database at once; try again") from None
-        except sa.exc.DatabaseError as error:
+        except sa.exc.DBAPIError as error:
             first = str(error.orig or error).strip().splitlines()[0][:200]
             if isinstance(error, sa.exc.IntegrityError):
                 raise
@@ -151,24 +153,24 @@ class Records:
             rows = connection.execute(count.group_by(requests.c.state)).all()
         return {"pending": 0, "applied": 0, "cancelled": 0} | {row[0]: row[1] for row in rows}
 
-    def waiting(self) -> bool:
-        """Whether there is anything for a worker to do."""
+    def waiting(self) -> tuple[bool, bool]:
+        """Whether requests wait, and whether a purge is due."""
         some = sa.select(requests.c.id).where(
             (requests.c.model_id == self.model_id) & (requests.c.state == "pending")
         )
         due = sa.select(models.c.purge_due).where(models.c.id == self.model_id)
         with self.reading() as connection:
             found = connection.execute(sa.select(some.exists(), due.scalar_subquery())).one()
-        return bool(found[0] or found[1])
+        return bool(found[0]), bool(found[1])
 
     def requests(
         self, *, state: str | None = None, key: str | None = None,
-        ids: Sequence[int] | None = None, about: str | None = None, before: int | None = None,
-        last: int | None = None,
+        ids: Sequence[int] | None = None, about: tuple[IdKind, str] | None = None,
+        before: int | None = None, last: int | None = None, with_items: bool = True,
     ) -> list[Request]:  # fmt: skip
-        """Requests with their items, in order of submission; the last so many, below an id.
+        """Requests in order of submission; the last so many, below a number.
 
-        about: the digest of an id that they name.
+        about: an id that they name. with_items: else only how many there are of each outcome.
         """
         where = requests.c.model_id == self.model_id
         if state is not None:
@@ -180,8 +182,10 @@ class Records:
         if before is not None:
             where &= requests.c.id < before
         if about is not None:
-            naming = sa.select(items.c.request_id).where(items.c.digest == about)
-            where &= requests.c.id.in_(naming)
+            named = (items.c.digest == self.digest(*about)) | (
+                (items.c.kind == about[0]) & (items.c.value == about[1])
+            )
+            where &= requests.c.id.in_(sa.select(items.c.request_id).where(named))
         number = (
             sa.select(versions.c.number)
             .where(versions.c.id == requests.c.version_id)
@@ -194,17 +198,13 @@ class Records:
                 .order_by(requests.c.id.desc())
                 .limit(last)
             ).all()[::-1]
-            of = {row.id: list[Item]() for row in rows}
-            known = list(of)  # requests filed between the two statements are left for later
-            for start in range(0, len(known), CHUNK):
-                part = items.c.request_id.in_(known[start : start + CHUNK])
-                for item in connection.execute(sa.select(items).where(part).order_by(items.c.id)):
-                    of[item.request_id].append(
-                        Item(item.id, item.kind, item.value, item.outcome, item.rows)
-                    )
+            known = [row.id for row in rows]  # those filed from now on are left for later
+            of = _items(connection, known) if with_items else {}
+            counts = _tallies(connection, known)
         return [
             Request(row.id, row.key, row.state, _utc(row.submitted_at), maybe_utc(row.applied_at),
-                    row.version, of[row.id], maybe_utc(row.cancelled_at), row.submitted_by)
+                    row.version, of.get(row.id, []), maybe_utc(row.cancelled_at), row.submitted_by,
+                    counts.get(row.id, Tally()))
             for row in rows
         ]  # fmt: skip
 
@@ -254,6 +254,33 @@ class Records:
             raw = text.encode()
             state.update(len(raw).to_bytes(8, "big") + raw)
         return state.hexdigest()
+
+
+def _items(connection: sa.Connection, of: Sequence[int]) -> dict[int, list[Item]]:
+    found: dict[int, list[Item]] = {}
+    for start in range(0, len(of), CHUNK):
+        part = items.c.request_id.in_(of[start : start + CHUNK])
+        for item in connection.execute(sa.select(items).where(part).order_by(items.c.id)):
+            found.setdefault(item.request_id, []).append(
+                Item(item.id, item.kind, item.value, item.outcome, item.rows)
+            )
+    return found
+
+
+def _tallies(connection: sa.Connection, of: Sequence[int]) -> dict[int, Tally]:
+    found: dict[int, Tally] = {}
+    n, rows = sa.func.count(), sa.func.sum(items.c.rows)
+    for start in range(0, len(of), CHUNK):
+        count = (
+            sa.select(items.c.request_id, items.c.outcome, n, rows)
+            .where(items.c.request_id.in_(of[start : start + CHUNK]))
+            .group_by(items.c.request_id, items.c.outcome)
+        )
+        for request, outcome, many, gone in connection.execute(count):
+            before = found.get(request, Tally())
+            more = {"ids": before.ids + many, "rows": before.rows + int(gone or 0)}
+            found[request] = replace(before, **more, **({outcome: many} if outcome else {}))
+    return found
 
 
 def _utc(moment: datetime) -> datetime:

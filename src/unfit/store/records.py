@@ -61,6 +61,17 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Tally:
+    """How many ids a request names, what became of them, and how many rows went."""
+
+    ids: int = 0
+    forgotten: int = 0
+    repeated: int = 0
+    unknown: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True)
 class Request:
     id: int
     key: str
@@ -71,6 +82,7 @@ class Request:
     items: Sequence[Item] = ()
     cancelled_at: datetime | None = None
     submitted_by: str | None = None
+    tally: Tally = Tally()
 
 
 @dataclass(frozen=True)

@@ -101,9 +101,7 @@ class Store(Cleaning):
     ) -> Version:
         """Employ a version (None: keep the one in use) and settle requests, all or nothing."""
         with self._fitting(), self.writing() as connection:
-            if not self.sqlite:  # SQLite's transaction has locked the whole database already
-                mine = sa.select(models.c.id).where(models.c.id == self.model_id)
-                connection.execute(mine.with_for_update())
+            self.lock(connection)
             if self.fence is not None:
                 self.fence(connection)
             current = connection.execute(

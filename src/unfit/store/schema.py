@@ -160,6 +160,7 @@ jobs = sa.Table(
     sa.Column("options", sa.Text, nullable=False),  # JSON
     sa.Column("submitted_at", Moment, nullable=False),
     sa.Column("submitted_by", sa.Text),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default=sa.text("0")),
     sa.Column("started_at", Moment),
     sa.Column("finished_at", Moment),
     sa.Column("stage", sa.Text),

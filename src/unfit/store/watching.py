@@ -3,6 +3,7 @@
 import sqlite3
 from contextlib import suppress
 from typing import Any
+from urllib.parse import quote
 
 from unfit.errors import Unavailable
 from unfit.store.repository import Store
@@ -39,13 +40,14 @@ class Watch:
         if self.local:
             path = self._engine.url.database
             return sqlite3.connect(
-                f"file:{path}?mode=rw", uri=True, timeout=30.0, isolation_level=None,
+                f"file:{quote(path or '')}?mode=rw", uri=True, timeout=30.0, isolation_level=None,
                 check_same_thread=False,
             )  # fmt: skip
         raw = self._engine.raw_connection()
         connection: Any = raw.driver_connection
         raw.detach()  # from the pool: it stays open, and is closed here
         connection.autocommit = True
+        connection.execute("SET statement_timeout = '5s'")
         return connection
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ one transaction, and what comes after it can be repeated.
 
 import logging
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from unfit.lifecycle import pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
 from unfit.methods import State
 from unfit.points import reach
+from unfit.store.filing import RESTORED
 from unfit.store.records import Applied, Decision, NewVersion, Version
 from unfit.workspace import auditing, training
 from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
@@ -273,8 +275,7 @@ def catch_up(keeper: Keeper) -> None:
               if outcome == "forgotten"]  # fmt: skip
     if missed:
         log.warning("deletions were missing here and are applied now: %d", len(missed))
-        key = "restored-" + keeper.store.digest(*(value for _, value in missed))
-        keeper.store.submit(key, missed, keeper.clock())
+        keeper.store.submit(RESTORED + uuid.uuid4().hex, missed, keeper.clock())
     if missed or pending:
         apply_pending(keeper)
     else:

@@ -160,6 +160,8 @@ class Keeper:
             return
         self.purged = True
         if card_sha != self.current.card_sha:
+            self._seen = self.model.changes + 1
+            self.model = replace(self.model, changes=self._seen)
             self.current = replace(self.current, card_sha=card_sha)
             if self.loaded is not None:
                 self.loaded.version = self.current

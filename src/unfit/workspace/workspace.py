@@ -257,7 +257,7 @@ class Workspace:
         audits = store.audits()
         return Status(
             str(self.folder), version.method if version else self.config.model.method, version,
-            len(store.forgotten_rows()), counts["pending"], counts["applied"],
+            store.counts_forgotten()[0], counts["pending"], counts["applied"],
             store.model().purge_due, policy.retrain_when, policy.disparity, store.versions(),
             store.decisions(), audits[-1] if audits else None,
             version is not None and self._keeper.deletions.length() != store.model().list_position,

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from fastapi import Header, Query, Request, Response
+from fastapi import Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -44,7 +44,7 @@ async def file(
         principal_of(request).token.public,
     )  # fmt: skip
     response.headers["Location"] = f"/v1/erasures/{made.id}"
-    return ErasureOut.of(made)
+    return ErasureOut.of(made, with_items=True)
 
 
 @routes.get("/erasures", summary="List erasures", responses=problems())
@@ -52,12 +52,13 @@ async def file(
 def list_erasures(
     request: Request,
     state: Literal["pending", "applied", "cancelled"] | None = None,
-    key: Annotated[str | None, Query(max_length=200, pattern=KEYS)] = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ErasuresOut:
     """The newest first."""
-    found = parts(request).store.requests(state=state, key=key, before=before, last=limit + 1)
+    found = parts(request).store.requests(
+        state=state, before=before, last=limit + 1, with_items=False
+    )
     items, more = page(found, limit, "id")
     return ErasuresOut(items=[ErasureOut.of(r) for r in items], next=more)
 
@@ -96,7 +97,7 @@ def cancel(request: Request, id: Number) -> ErasureOut:
 async def events(request: Request, id: Number) -> StreamingResponse:
     """Server-sent events."""
     p = parts(request)
-    first = await run_in_threadpool(_read, p, id)
+    first = await run_in_threadpool(_read, p, id, False)
     return follow(p, id, first)
 
 
@@ -110,11 +111,11 @@ async def lookup(request: Request, body: LookupIn) -> LookupOut:
     )
 
 
-def _read(p: Parts, id: int) -> ErasureOut:
-    found = p.store.requests(ids=[id])
+def _read(p: Parts, id: int, with_items: bool = True) -> ErasureOut:
+    found = p.store.requests(ids=[id], with_items=with_items)
     if not found:
         raise Problem(404, f"there is no erasure {id}")
-    return ErasureOut.of(found[0], p.store.decision_on(found[0]))
+    return ErasureOut.of(found[0], p.store.decision_on(found[0]), with_items=with_items)
 
 
 def follow(p: Parts, id: int, first: ErasureOut) -> StreamingResponse:
@@ -131,7 +132,7 @@ def follow(p: Parts, id: int, first: ErasureOut) -> StreamingResponse:
             while now.state == "pending" and waited < FOLLOW_SECONDS:
                 await asyncio.sleep(0.2)
                 waited += 0.2
-                found = await run_in_threadpool(_read, p, id)
+                found = await run_in_threadpool(_read, p, id, False)
                 if found.state != now.state:
                     yield _event(found)
                 elif round(waited * 5) % 50 == 0:

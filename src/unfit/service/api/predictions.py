@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 from starlette.concurrency import run_in_threadpool
 
+from unfit.service import arrows
 from unfit.service.api.common import parts, problems, router, schemas
 from unfit.service.auth import Plain, allow
 from unfit.service.current import Scoring
@@ -16,7 +17,6 @@ from unfit.workspace.prediction import predict_file
 
 ARROW = "application/vnd.apache.arrow.stream"
 BESIDE = 50  # rows; more are worked on in a thread
-MAX_ARROW_ROWS = 1_000_000
 
 routes = router("predictions", Plain)
 
@@ -52,10 +52,10 @@ async def predict(request: Request) -> Response:
     """An object per row with every column of the model; null where a value is missing. Fields that
     the model does not know are ignored. An Arrow stream may hold many more rows than JSON."""
     p = parts(request)
-    scoring = await p.current.scoring(request.state.seen)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         body = await request.body()
+        scoring = await p.current.scoring(await p.pulse.seen())  # as of the whole question
         rows = _rows(body, p.config.service.max_rows)
         if len(rows) <= BESIDE:
             answers = scoring.answer(rows)
@@ -66,6 +66,7 @@ async def predict(request: Request) -> Response:
         return Response(to_json(content), media_type="application/json")
     if kind == ARROW:
         body = await request.body()
+        scoring = await p.current.scoring(await p.pulse.seen())
         wants_arrow = ARROW in request.headers.get("accept", "")
         return await run_in_threadpool(_arrow, body, scoring, p, wants_arrow)
     raise Problem(415, f"the body must be application/json or {ARROW}")
@@ -88,16 +89,8 @@ def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
 
 
 def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Response:
-    try:
-        with pa.ipc.open_stream(body) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        raise Problem(400, f"the body is not an Arrow stream: {str(error)[:120]}") from None
-    if table.num_rows > MAX_ARROW_ROWS:
-        raise Problem(422, f"{table.num_rows:,} rows are over {MAX_ARROW_ROWS:,}; send fewer")
     made = predict_file(
-        scoring.scorer, table, None, None, p.config.the_roles(), p.config.source.missing
+        scoring.scorer, arrows.read(body), None, None, p.config.the_roles(), p.config.source.missing
     )
     assert made.table is not None
     p.metrics.predicted(made.rows)

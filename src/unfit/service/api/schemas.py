@@ -1,6 +1,7 @@
 """What the API takes and gives. No answer holds the id of a person."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -93,16 +94,24 @@ class ErasureOut(BaseModel):
     applied_at: datetime | None
     cancelled_at: datetime | None
     version: int | None = Field(description="The version that forgot.")
-    items: list[ItemOut]
+    ids: int = Field(description="How many it names; 0 once it is cancelled.")
+    forgotten: int
+    repeated: int = Field(description="Ids named twice, or forgotten before.")
+    unknown: int
+    rows: int = Field(description="That went with it.")
+    items: list[ItemOut] | None = Field(None, description="Only where one erasure is read.")
     decision: DecisionOut | None = None
 
     @classmethod
-    def of(cls, r: Request, why: Decision | None = None) -> "ErasureOut":
+    def of(
+        cls, r: Request, why: Decision | None = None, *, with_items: bool = False
+    ) -> "ErasureOut":
+        each = [ItemOut(kind=i.kind, outcome=i.outcome, rows=i.rows) for i in r.items]
         return cls(
             id=r.id, key=r.key, state=r.state, in_force=r.state == "applied",
             submitted_at=r.submitted_at, applied_at=r.applied_at, cancelled_at=r.cancelled_at,
             version=r.version,
-            items=[ItemOut(kind=i.kind, outcome=i.outcome, rows=i.rows) for i in r.items],
+            **asdict(r.tally), items=each if with_items else None,
             decision=None if why is None else DecisionOut.of(why),
         )  # fmt: skip
 

@@ -46,6 +46,8 @@ def sign_in(
     next: Annotated[str, Form(max_length=500)] = "/",
 ) -> Response:
     p = parts(request)
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        return sign_in_page(request, "/", "Sign in from this page.", 403)
     found = p.access.by_text(token.strip())
     if found is None:
         return sign_in_page(request, _local(next), "This token is not known here.", 401)
@@ -111,7 +113,9 @@ def _erasures(
     request: Request, state: str = "", before: int | None = None, status: int = 200, **more: Any
 ) -> HTMLResponse:
     p = parts(request)
-    found = p.store.requests(state=state or None, before=before, last=PAGE + 1)[::-1]
+    found = p.store.requests(state=state or None, before=before, last=PAGE + 1, with_items=False)[
+        ::-1
+    ]
     shown = [views.followed(p, r) for r in found[:PAGE]]
     following = found[PAGE - 1].id if len(found) > PAGE else None
     return page(
@@ -184,7 +188,7 @@ def cancel(request: Request, id: Number) -> Response:
 
 
 def _find(request: Request, id: int) -> Erasure:
-    found = parts(request).store.requests(ids=[id])
+    found = parts(request).store.requests(ids=[id], with_items=False)
     if not found:
         raise Problem(404, f"There is no erasure {id}.")
     return found[0]

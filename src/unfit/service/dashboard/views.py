@@ -97,13 +97,6 @@ class Followed:
         r = self.request
         return None if r.applied_at is None else (r.applied_at - r.submitted_at).total_seconds()
 
-    @property
-    def rows(self) -> int:
-        return sum(item.rows or 0 for item in self.request.items)
-
-    def count(self, outcome: str | None) -> int:
-        return sum(item.outcome == outcome for item in self.request.items)
-
 
 def followed(p: Parts, request: Request) -> Followed:
     decision = p.store.decision_on(request)

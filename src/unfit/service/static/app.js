@@ -47,6 +47,8 @@ function tooltip(_, event, __, value) {
 
 const views = new Map();
 function draw(root) {
+  for (const [chart, view] of views)
+    if (!chart.isConnected) { view.finalize(); views.delete(chart); }
   if (!window.vega || !window.vegaLite) return;
   for (const chart of root.querySelectorAll(".chart")) {
     const source = chart.parentElement.querySelector("script.spec");
@@ -79,7 +81,10 @@ function follow(root) {
       source.close();
       htmx.ajax("GET", part.dataset.panel, { target: "#panel", swap: "innerHTML" });
     });
-    source.onerror = () => source.close();
+    const again = () => htmx.ajax("GET", part.dataset.panel, { target: "#panel", swap: "innerHTML" });
+    source.onerror = () => {  // a lost connection is taken up again by itself; a refused one is not
+      if (source.readyState === EventSource.CLOSED) setTimeout(again, 4000);
+    };
     addEventListener("pagehide", () => source.close());
   }
 }
@@ -102,10 +107,13 @@ document.addEventListener("submit", event => {
   const button = event.target.querySelector("button[type=submit], button:not([type])");
   const question = event.target.dataset.ask;
   if (question && !confirm(question)) { event.preventDefault(); return; }
-  if (button) setTimeout(() => button.setAttribute("aria-busy", "true"));
+  if (button) setTimeout(() => { button.setAttribute("aria-busy", "true"); button.disabled = true; });
 });
 addEventListener("pageshow", () => {
-  for (const button of document.querySelectorAll("[aria-busy]")) button.removeAttribute("aria-busy");
+  for (const button of document.querySelectorAll("[aria-busy]")) {
+    button.removeAttribute("aria-busy");
+    button.disabled = false;
+  }
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(document));
 let sized;

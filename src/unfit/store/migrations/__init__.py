@@ -4,7 +4,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from unfit.errors import Damaged
+from unfit.errors import Damaged, Unavailable
 
 HEAD = "0002"
 
@@ -14,6 +14,8 @@ def up_to_date(engine: sa.Engine) -> bool:
         if not sa.inspect(connection).has_table("alembic_version"):
             return False
         found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
+        if found is not None and str(found) > HEAD:
+            raise Unavailable("the records were written by a newer unfit; install that one")
         return bool(found == HEAD)
 
 

@@ -78,6 +78,7 @@ def _new_tables() -> None:
         sa.Column("options", sa.Text, nullable=False),
         sa.Column("submitted_at", MOMENT, nullable=False),
         sa.Column("submitted_by", sa.Text),
+        sa.Column("attempts", sa.Integer, nullable=False, server_default=sa.text("0")),
         sa.Column("started_at", MOMENT),
         sa.Column("finished_at", MOMENT),
         sa.Column("stage", sa.Text),
