@@ -53,6 +53,7 @@ class Beside:
     state: str
     times: Times
     failed: int
+    others: float  # cores busy with other things meanwhile
 
 
 @dataclass
@@ -162,6 +163,8 @@ class _Run:
         service = self._service
         self._told(f"predictions beside {kind}")
         phase = self._phase(kind, service.address, JOB_SECONDS, rate=self._options.target_rate)
+        watching = Watching(service)
+        watching.start()
         time.sleep(1.0)
         started = time.monotonic()
         status, job = service.ask("POST", path, {} if kind == "audit" else None)
@@ -171,6 +174,7 @@ class _Run:
             time.sleep(0.1)
             _, job = service.ask("GET", f"{path}/{job['id']}")
         ended = time.monotonic()
+        _, busy = watching.end()
         recording = phase.stop()
         return Beside(ended - started, job["state"], recording.times(started, ended),
-                      recording.failed)  # fmt: skip
+                      recording.failed, busy.others)  # fmt: skip

@@ -87,7 +87,8 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
         made += [
             (f"beside {kind}",
              f"{_times(job.times)}; p95 {job.times.p95 / results.before.p95:.2f}x; it took "
-             f"{job.seconds:.1f} s and is {job.state}; {job.failed} failed")
+             f"{job.seconds:.1f} s and is {job.state}; {job.failed} failed; "
+             f"{job.others:.2f} cores busy with others")
             for kind, job in results.jobs.items()
         ]  # fmt: skip
     return made

@@ -79,7 +79,7 @@ class Watching(threading.Thread):
 
     def _held(self) -> Held:
         at, rss, own = np.array(self._memory).T
-        warm = at > at[0] + min(WARM_UP_SECONDS, (at[-1] - at[0]) / 3)
+        warm = at >= at[0] + min(WARM_UP_SECONDS, (at[-1] - at[0]) / 3)
         at, rss, own = at[warm], rss[warm], own[warm]
         slope = np.polyfit(at - at[0], own, 1)[0] * 60 if len(at) > 2 else 0.0
         few = max(1, len(at) // 10)
