@@ -63,7 +63,7 @@ class Worker:
 
     def _renew(self) -> None:
         """A name of its own for each term, so that what is left of an earlier one is refused."""
-        self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._holder = f"{here()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._lease = Lease(self._store, self._holder)
 
     def _take_lease(self) -> bool:
@@ -71,7 +71,7 @@ class Worker:
         self._renew()
         seen, since = self._lease.read(), time.monotonic()
         while not self._stop.is_set():
-            idle = time.monotonic() - since > LEASE_SECONDS
+            idle = time.monotonic() - since > LEASE_SECONDS or is_dead(seen[0])
             if (seen[0] is None or idle) and self._lease.take(seen, now()):
                 if idle:
                     self._log.line("lease-taken-over", worker=self._holder, of=seen[0])
@@ -102,7 +102,7 @@ class Worker:
         beating = threading.Thread(target=self._beat, daemon=True)
         beating.start()
         self._try("resume", lambda: self._jobs.resume(now()))
-        self._try("prepare", self._workspace.prepare)
+        self._quiet_since = None
         while not self._stop.is_set() and not self._lost.is_set():
             if not self._try("turn", self._turn):
                 self._stop.wait(POLL_SECONDS)
@@ -195,6 +195,21 @@ class Worker:
             self._child[1].kill()
             self._child[1].wait()
             self._child = None
+
+
+def here() -> str:
+    """Where process numbers mean the same: this machine and, in a container, this container."""
+    try:
+        return f"{socket.gethostname()}/{os.readlink('/proc/self/ns/pid')[5:-1]}"
+    except OSError:
+        return f"{socket.gethostname()}/{os.getppid()}"
+
+
+def is_dead(holder: str | None) -> bool:
+    """Whether a holder was a process of this place and is no more: nobody need wait for it."""
+    place, _, rest = (holder or "").partition(":")
+    pid = rest.partition(":")[0]
+    return place == here() and pid.isdigit() and not Path(f"/proc/{pid}").exists()
 
 
 def _number(workspace: Workspace) -> int:
