@@ -20,11 +20,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 
 import run_guide  # noqa: E402
+import write_api  # noqa: E402
 
 GUIDE, README = (ROOT / "docs" / "guide.md").read_text(), (ROOT / "README.md").read_text()
 
 
-SLOW = ("make ", "pip ", "unfit demo", "unfit bench", "unfit reproduce")
+SLOW = ("make ", "pip ", "unfit demo", "unfit bench", "unfit reproduce", "unfit serve")
 
 
 def patients(n: int = 12_000, seed: int = 0) -> pa.Table:
@@ -119,3 +120,8 @@ def test_every_command_has_help_that_fits_a_screen() -> None:
         assert result.exit_code == 0
         assert max(len(line) for line in result.output.splitlines()) <= 80
         assert len(result.output.splitlines()) <= 60
+
+
+def test_the_api_is_documented_as_its_routes_say() -> None:
+    text = write_api.PAGE.read_text()
+    assert write_api.rewritten(text) == text

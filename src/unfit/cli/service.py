@@ -61,6 +61,10 @@ def serve(
         typer.echo(f"dashboard and API: http://{shown}:{port}/")
         if first is not None:
             typer.echo(f"the first token, for everything; it is shown only now:\n\n  {first}\n")
+        if not where.startswith("127.") and where != "::1":
+            typer.echo(
+                "others can reach it, and it speaks plain HTTP: see docs/operations.md on TLS"
+            )
         typer.echo("Ctrl-C ends it; `unfit token create` makes more tokens")
         stop = _stopping()
         Family(folder, listening, processes or chosen.processes, workers).run(stop)

@@ -29,7 +29,9 @@ class ObjectEncoder:
         self.encoding = encoding
         self._numbers = [(c.column.name, _taker(c.column)) for c in encoding.numeric]
         constants = [(c.shift, c.scale, c.fill) for c in encoding.numeric]
-        self._shift, self._scale, self._fill = np.array(constants).reshape(-1, 3).T
+        self._shift, self._scale, fill = np.array(constants).reshape(-1, 3).T
+        self._fill = fill.astype(np.float32)
+        self._width = encoding.width
         self._categories: list[tuple[str, dict[str, int], bool]] = []
         at = len(self._numbers)
         for c in encoding.categorical:
@@ -40,7 +42,7 @@ class ObjectEncoder:
     def encode(self, rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, int]:
         """Encoded rows (n, p) float32, and how many hold a category the model does not know."""
         values: list[list[float]] = []
-        X = np.zeros((len(rows), self.encoding.width), np.float32)
+        X = np.zeros((len(rows), self._width), np.float32)
         unseen = 0
         for i, row in enumerate(rows):
             try:
@@ -53,7 +55,7 @@ class ObjectEncoder:
         if self._numbers:
             a = len(self._numbers)
             numbers = np.array(values, np.float64).reshape(len(rows), a).astype(np.float32)
-            filled = np.where(np.isnan(numbers), self._fill.astype(np.float32), numbers)
+            filled = np.where(np.isnan(numbers), self._fill, numbers)
             X[:, :a] = (filled - self._shift) / self._scale
         return self.encoding.bounded(X), unseen
 

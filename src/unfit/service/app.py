@@ -19,6 +19,7 @@ from unfit.service.auth import PUBLIC, Gate, Guarded
 from unfit.service.current import Current, Pulse
 from unfit.service.dashboard import routes as dashboard
 from unfit.service.dashboard.rendering import on_page
+from unfit.service.direct import Direct
 from unfit.service.front import STATIC, Front
 from unfit.service.observing import Log, Metrics
 from unfit.service.parts import Parts
@@ -49,21 +50,28 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
         pulse.close()
         workspace.close()
 
-    app = FastAPI(
-        title="unfit", version=__version__, description=_ABOUT, lifespan=lifespan,
-        openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False,
-    )  # fmt: skip
+    app = bare_app(lifespan=lifespan)
     app.state.parts = parts
     app.state.gate = Gate(parts.access, pulse, workspace.config.service.rate, parts.clock)
-    for module in (predictions, erasures, versions, jobs, health, dashboard):
-        app.router.routes.extend(module.routes.routes)  # themselves, so that guarded() finds them
     app.mount(STATIC, StaticFiles(packages=[("unfit.service", "static")]), name="static")
     for kind in (HTTPException, UnfitError, RequestValidationError):
         app.add_exception_handler(kind, _told)
+    app.add_middleware(Direct, routes=predictions.routes.routes)
     app.add_middleware(
         Front, max_body=int(1e6 * workspace.config.service.max_body_mb), log=parts.log,
         metrics=parts.metrics,
     )  # fmt: skip
+    return app
+
+
+def bare_app(**options: Any) -> FastAPI:
+    """The routes and their schema, with nothing behind them."""
+    app = FastAPI(
+        title="unfit", version=__version__, description=_ABOUT, openapi_url=None, docs_url=None,
+        redoc_url=None, redirect_slashes=False, **options,
+    )  # fmt: skip
+    for module in (predictions, erasures, versions, jobs, health, dashboard):
+        app.router.routes.extend(module.routes.routes)  # as they are: each is its own guard
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 

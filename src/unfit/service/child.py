@@ -1,5 +1,6 @@
 """A process of the service: python -m unfit.service.child api FOLDER SOCKET, or worker FOLDER."""
 
+import os
 import sys
 import threading
 from pathlib import Path
@@ -10,6 +11,9 @@ if __name__ == "__main__":
 
         answer(Path(sys.argv[2]), int(sys.argv[3]))
     else:
+        from unfit.service.processes import share
         from unfit.service.worker import work
 
+        if share():
+            os.sched_setaffinity(0, share())
         work(Path(sys.argv[2]), threading.Event())

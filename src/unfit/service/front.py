@@ -4,8 +4,9 @@ Plain ASGI, so that it costs microseconds.
 """
 
 import asyncio
+import itertools
+import os
 import time
-import uuid
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -33,6 +34,7 @@ class Front:
     def __init__(self, app: App, *, max_body: int, log: Log, metrics: Metrics) -> None:
         self._app, self._max_body = app, max_body
         self._log, self._metrics = log, metrics
+        self._prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -41,7 +43,7 @@ class Front:
         started = time.perf_counter()
         status, begun = 500, False
         scope.setdefault("state", {})
-        request_id = uuid.uuid4().hex[:16]
+        request_id = f"{self._prefix}{next(self._numbers):08x}"
 
         async def answer(message: MutableMapping[str, Any]) -> None:
             nonlocal status, begun

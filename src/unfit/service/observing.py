@@ -3,7 +3,6 @@
 Neither holds an id of a person: routes are logged by their pattern, tokens by their public half.
 """
 
-import json
 import sys
 import time
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, TextIO
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client import multiprocess as shared
+from pydantic_core import to_json
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -24,7 +24,7 @@ class Log:
 
     def line(self, event: str, **facts: Any) -> None:
         now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="milliseconds")
-        text = json.dumps({"at": now, "event": event, **facts}, ensure_ascii=False, default=str)
+        text = to_json({"at": now, "event": event, **facts}, fallback=str).decode()
         try:
             self._stream.write(text + "\n")
             self._stream.flush()

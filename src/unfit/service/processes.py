@@ -1,4 +1,7 @@
-"""Processes that end with their parent, however it ends: they hold the other end of its pipe."""
+"""Processes that end with their parent, however it ends: they hold the other end of its pipe.
+
+And which cores they may use: those that compute leave one to those that answer.
+"""
 
 import os
 import signal
@@ -23,3 +26,16 @@ def _watch(handle: int) -> None:
             pass
     finally:
         os._exit(1)
+
+
+def share() -> set[int]:
+    """The cores for computing: all but one, where there are several."""
+    if not hasattr(os, "sched_getaffinity"):
+        return set()
+    mine = os.sched_getaffinity(0)
+    return mine - {min(mine)} or mine
+
+
+def blas_threads(count: int) -> dict[str, str]:
+    """For the environment of a process; read when NumPy is loaded."""
+    return dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(max(1, count)))

@@ -1,5 +1,6 @@
 """`unfit serve`: a parent that holds the socket, API processes and workers that it keeps alive."""
 
+import gc
 import os
 import resource
 import shutil
@@ -12,9 +13,13 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unfit.errors import BadInput, Unavailable
-from unfit.service.processes import LIFELINE
+from unfit.service.processes import LIFELINE, blas_threads, share
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 GRACE_SECONDS = 10.0
 CONNECTIONS = 4096
@@ -56,9 +61,11 @@ class Family:
         command = [sys.executable, "-m", "unfit.service.child", kind, str(self._folder)]
         handles: tuple[int, ...] = ()
         if kind == "api":
-            environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            environment |= blas_threads(1)
             handles = (self._socket.fileno(),)
             command.append(str(self._socket.fileno()))
+        else:
+            environment |= blas_threads(len(share()))
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, env=environment, pass_fds=handles,
             start_new_session=True,
@@ -102,21 +109,34 @@ def listen(host: str, port: int) -> socket.socket:
 
 def answer(folder: Path, handle: int) -> None:
     """An API process on a socket that its parent holds."""
-    import uvicorn
-
     from unfit.service.app import make_app
     from unfit.service.processes import lifeline
-    from unfit.service.protocol import PatientProtocol
 
     allow_connections()
     lifeline()
+    app = make_app(folder)
+    gc.collect()
+    gc.freeze()  # what is here stays: no collection need look at it while a request waits
+    run(app, handle)
+
+
+def run(app: "FastAPI", handle: int) -> None:
+    """Serve an app, ours or another.
+
+    The socket is opened here and not by uvicorn, which takes every handle for a unix socket:
+    answers would wait 40 ms for Nagle's algorithm.
+    """
+    import uvicorn
+
+    from unfit.service.protocol import PatientProtocol
+
     config = uvicorn.Config(
-        make_app(folder), fd=handle, http=PatientProtocol, loop="uvloop", lifespan="on",
+        app, http=PatientProtocol, loop="uvloop", lifespan="on",
         access_log=False, log_level="warning", server_header=False, backlog=2048,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=5, ws="none",
     )  # fmt: skip
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run(sockets=[socket.socket(fileno=handle)])
 
 
 def allow_connections() -> None:

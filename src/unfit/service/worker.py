@@ -122,7 +122,8 @@ class Worker:
         return True
 
     def _settle_down(self) -> None:
-        """After a commit, once nobody waits: statistics for the next erasure."""
+        """After a commit, once nobody waits: what the next erasure wants. Statistics, which may
+        take seconds, only when nobody came for a while."""
         if self._quiet_since is None:
             self._quiet_since = time.monotonic()
             self._try("prepare", self._workspace.get_ready)

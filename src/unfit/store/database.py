@@ -12,7 +12,7 @@ from unfit.errors import BadInput, Damaged
 
 def open_engine(url: str, busy_seconds: float) -> sa.Engine:
     try:
-        engine = sa.create_engine(psycopg_url(url), json_serializer=json.dumps)
+        engine = sa.create_engine(psycopg_url(url), json_serializer=json.dumps, pool_pre_ping=True)
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
         raise BadInput(f"store.url cannot be used: {str(error).splitlines()[0][:200]}") from None
     name = engine.dialect.name
@@ -20,7 +20,9 @@ def open_engine(url: str, busy_seconds: float) -> sa.Engine:
         raise BadInput(f"store.url is of {name}; unfit keeps its records in SQLite or PostgreSQL")
     if name == "sqlite":
         engine.dispose()
-        engine = sa.create_engine(url, connect_args={"timeout": busy_seconds})
+        engine = sa.create_engine(
+            url, connect_args={"timeout": busy_seconds}, pool_size=10, max_overflow=40
+        )
         path = Path(engine.url.database or "")
         sa.event.listen(engine, "connect", _sqlite_settings)
         sa.event.listen(engine, "begin", _begin)

@@ -45,6 +45,8 @@ class Records:
         """What a database complains of, in a sentence."""
         try:
             yield
+        except sa.exc.TimeoutError:
+            raise Unavailable("too many ask the database at once; try again") from None
         except sa.exc.DatabaseError as error:
             first = str(error.orig or error).strip().splitlines()[0][:200]
             if isinstance(error, sa.exc.IntegrityError):

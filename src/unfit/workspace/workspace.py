@@ -50,10 +50,10 @@ class Workspace:
             keeper.save_prepared()
 
     def get_ready(self) -> None:
-        """The same in memory alone, for the next erasure of this process."""
+        """As much of it as the next erasure of this process cannot do without, in memory alone."""
         with self._writing() as keeper:
             if keeper.current is not None and keeper.current.model_sha is not None:
-                keeper.prepared()
+                keeper.ready()
 
     def close(self) -> None:
         self._keeper.close()

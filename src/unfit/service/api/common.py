@@ -38,8 +38,8 @@ def problems(*more: int) -> dict[int | str, dict[str, Any]]:
     return {status: PROBLEMS[status] for status in (400, 401, 403, 405, 422, 429, 503, *more)}
 
 
-def router(tag: str) -> APIRouter:
-    return APIRouter(prefix="/v1", route_class=Guarded, tags=[tag])
+def router(tag: str, route_class: type[Guarded] = Guarded) -> APIRouter:
+    return APIRouter(prefix="/v1", route_class=route_class, tags=[tag])
 
 
 def parts(request: Request) -> Parts:

@@ -4,6 +4,7 @@ import os
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
 
 from unfit.service.api.common import parts, problems
 from unfit.service.api.schemas import HealthOut, ReadyOut
@@ -24,7 +25,8 @@ async def ready(request: Request) -> ReadyOut:
     """With a model, and everybody on the deletion list forgotten."""
     p = parts(request)
     scoring = await p.current.scoring(await p.pulse.seen())
-    return ReadyOut(status="ready", version=scoring.scorer.version, worker=p.worker_lives())
+    worker = await run_in_threadpool(p.worker_lives)
+    return ReadyOut(status="ready", version=scoring.scorer.version, worker=worker)
 
 
 @routes.get(

@@ -1,15 +1,14 @@
 """Predictions: one row or many, JSON or Arrow, with the version that answered."""
 
-import json
 from typing import Any
 
 import pyarrow as pa
 from fastapi import Request, Response
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 from starlette.concurrency import run_in_threadpool
 
 from unfit.service.api.common import parts, problems, router, schemas
-from unfit.service.auth import allow
+from unfit.service.auth import Plain, allow
 from unfit.service.current import Scoring
 from unfit.service.parts import Parts
 from unfit.service.problems import Problem
@@ -19,7 +18,7 @@ ARROW = "application/vnd.apache.arrow.stream"
 BESIDE = 50  # rows; more are worked on in a thread
 MAX_ARROW_ROWS = 1_000_000
 
-routes = router("predictions")
+routes = router("predictions", Plain)
 
 
 @routes.post(
@@ -64,7 +63,7 @@ async def predict(request: Request) -> Response:
             answers = await run_in_threadpool(scoring.answer, rows)
         p.metrics.predicted(len(rows))
         content = {"version": scoring.scorer.version, "predictions": answers}
-        return Response(json.dumps(content), media_type="application/json")
+        return Response(to_json(content), media_type="application/json")
     if kind == ARROW:
         body = await request.body()
         wants_arrow = ARROW in request.headers.get("accept", "")
@@ -116,9 +115,8 @@ def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Respon
         {"class": one, "probabilities": dict(zip(names, p, strict=True))}
         for one, p in zip(said, each, strict=True)
     ]
-    return Response(
-        json.dumps({"version": made.version, "predictions": answers}), media_type="application/json"
-    )
+    content = {"version": made.version, "predictions": answers}
+    return Response(to_json(content), media_type="application/json")
 
 
 __all__ = ["routes", "schemas"]

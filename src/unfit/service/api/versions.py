@@ -15,6 +15,8 @@ from unfit.service.api.schemas import (
 )
 from unfit.service.auth import allow
 from unfit.service.problems import Problem
+from unfit.workspace import exporting
+from unfit.workspace.loaded import Scorer
 
 routes = router("model")
 
@@ -84,14 +86,17 @@ def read(request: Request, number: Number) -> VersionOut:
     },
 )
 @allow("operate")
-def export(request: Request, number: Number) -> Response:
+async def export(request: Request, number: Number) -> Response:
     """Only the version in use: the others are erased with the people in them."""
-    made, content = parts(request).workspace.export()
-    if made != number:
-        raise Problem(404, f"version {number} has no model any more; {made} is in use")
-    name = f"unfit-{made}.zip"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return Response(content, media_type="application/zip", headers=headers)
+    scorer = (await parts(request).current.scoring(request.state.seen)).scorer
+    if scorer.version != number:
+        raise Problem(404, f"version {number} has no model any more; {scorer.version} is in use")
+    return await run_in_threadpool(packed, scorer)
+
+
+def packed(scorer: Scorer) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="unfit-{scorer.version}.zip"'}
+    return Response(exporting.pack(scorer), media_type="application/zip", headers=headers)
 
 
 @routes.get("/decisions", summary="List decisions", responses=problems())

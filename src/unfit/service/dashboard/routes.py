@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from unfit.errors import BadInput, UnfitError
 from unfit.pages.audit import audit_page, facts_of
 from unfit.service import looking
-from unfit.service.api import erasures, jobs
+from unfit.service.api import erasures, jobs, versions
 from unfit.service.api.common import parts
 from unfit.service.api.schemas import ErasureOut
 from unfit.service.auth import COOKIE, PUBLIC, GuardedPage, allow, principal_of
@@ -297,10 +297,9 @@ def list_versions(
 
 @routes.get("/versions/export")
 @allow("operate")
-def export(request: Request) -> Response:
-    number, content = parts(request).workspace.export()
-    headers = {"Content-Disposition": f'attachment; filename="unfit-{number}.zip"'}
-    return Response(content, media_type="application/zip", headers=headers)
+async def export(request: Request) -> Response:
+    scoring = await parts(request).current.scoring(request.state.seen)
+    return await run_in_threadpool(versions.packed, scoring.scorer)
 
 
 @routes.post("/retrainings")

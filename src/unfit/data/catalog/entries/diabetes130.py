@@ -11,13 +11,13 @@ from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
 SEED = 0
 TEST_SHARE = 0.2  # of the patients
 RARE = 50  # a text found in fewer training rows has no column
-_NUMBERS = (
+NUMBERS = (
     "time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications",
     "number_outpatient", "number_emergency", "number_inpatient", "number_diagnoses",
 )  # fmt: skip
-_DIAGNOSES = ("diag_1", "diag_2", "diag_3")
+DIAGNOSES = ("diag_1", "diag_2", "diag_3")
 _LEFT_OUT = ("encounter_id", "patient_nbr", "weight", "readmitted")  # weight: nearly always missing
-_NEEDED = (*_NUMBERS, *_DIAGNOSES, *_LEFT_OUT)
+_NEEDED = (*NUMBERS, *DIAGNOSES, *_LEFT_OUT)
 _CHAPTERS = (
     1, 140, 240, 250, 251, 280, 290, 320, 390, 460, 520, 580, 630, 680, 710, 740, 760, 780, 800,
 )  # fmt: skip  # of ICD-9, diabetes (250) on its own
@@ -42,9 +42,9 @@ def prepare(raw: Raw) -> Parts:
     """Class 1: readmitted at all. Numbers standardised, texts one-hot; the largest norm."""
     patients = tables.numbers(raw, ["patient_nbr"])[:, 0].astype(np.int64)
     test = scaling.by_group(patients, TEST_SHARE, SEED)
-    blocks = [scaling.standardise_columns(tables.numbers(raw, _NUMBERS), test)]
-    for name in sorted(set(raw) - {*_NUMBERS, *_LEFT_OUT}):
-        column = chapters(raw[name]) if name in _DIAGNOSES else raw[name]
+    blocks = [scaling.standardise_columns(tables.numbers(raw, NUMBERS), test)]
+    for name in sorted(set(raw) - {*NUMBERS, *_LEFT_OUT}):
+        column = chapters(raw[name]) if name in DIAGNOSES else raw[name]
         blocks.append(tables.one_hot(column, test, RARE))
     return tables.parts(blocks, raw["readmitted"] != "NO", test, patients)
 

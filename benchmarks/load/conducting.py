@@ -1,0 +1,176 @@
+"""One run: the constant app, full speed, the load with its kills, the jobs, the checks."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import constant
+from .checks import Findings, check
+from .generator import Plan
+from .killing import Kill, Killing
+from .phases import Phase, Recording, Times
+from .postgres import postgresql
+from .service import Service
+from .table import Population, populate
+from .watching import Busy, Held, Watching
+from .wire import Address
+
+JOBS = {"audit": "/v1/audits", "retraining": "/v1/retrainings"}
+JOB_SECONDS = 300.0
+ANSWER_BYTES = 96  # of a prediction of two classes
+
+Told = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Options:
+    seconds: float
+    rate_erasures: float
+    target_rate: float
+    connections: int
+    processes: int
+    store: str
+    kills: int
+    jobs: bool
+    quick: bool
+    seed: int = 0
+    log: Path | None = None  # where the service's log goes, to be kept
+
+    @property
+    def short(self) -> float:
+        """Seconds of a measurement beside the load itself."""
+        return min(8.0, max(1.5, self.seconds / 5))
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Predictions while a job ran."""
+
+    seconds: float
+    state: str
+    times: Times
+    failed: int
+
+
+@dataclass
+class Results:
+    data: str
+    rows: int
+    width: int
+    ready: float  # seconds from the start of the service to its first answer
+    constant: float  # predictions a second at full speed
+    full: float
+    load: Recording
+    memory: Held
+    busy: Busy
+    findings: Findings
+    kills: list[Kill] = field(default_factory=list)
+    before: Times | None = None
+    jobs: dict[str, Beside] = field(default_factory=dict)
+
+
+def conduct(options: Options, told: Told) -> Results:
+    with tempfile.TemporaryDirectory(prefix="unfit-load-") as name, _store(options.store) as url:
+        folder = Path(name)
+        told("making a workspace")
+        population = populate(folder, url, options.quick, options.seed)
+        (folder / "bodies").write_bytes(b"\n".join(population.bodies))
+        return _Run(folder, population, options, told).all()
+
+
+@contextmanager
+def _store(named: str) -> Iterator[str]:
+    with postgresql() if named == "postgresql" else nullcontext(named) as url:
+        yield url
+
+
+class _Run:
+    def __init__(self, folder: Path, population: Population, options: Options, told: Told) -> None:
+        self._folder, self._population, self._options = folder, population, options
+        self._told = told
+        self._service = Service(
+            population.folder,
+            options.processes,
+            options.log or folder / "service.log",
+            folder / "scratch",
+        )
+
+    def all(self) -> Results:
+        options, population = self._options, self._population
+        self._told("a constant answer, at full speed")
+        with constant.serving(options.processes, ANSWER_BYTES) as address:
+            base = self._phase("constant", address, options.short, rate=0.0, watch=False).end()
+        service = self._service
+        service.start()
+        try:
+            ready = service.wait_ready()
+            self._told("the service, at full speed")
+            full = self._phase("full", service.address, options.short, rate=0.0).end()
+            load, held, busy, kills = self._load()
+            before, jobs = self._jobs() if options.jobs else (None, {})
+        finally:
+            service.stop()
+        self._told("checking")
+        findings = check(population.folder, load, population.rows_of)
+        return Results(
+            population.data, population.rows, population.width, ready, base.rate(), full.rate(),
+            load, held, busy, findings, kills, before, jobs,
+        )  # fmt: skip
+
+    def _phase(
+        self, name: str, address: Address, seconds: float, *, rate: float, erasures: float = 0.0,
+        watch: bool = True,
+    ) -> Phase:  # fmt: skip
+        needed = int(seconds * erasures) + 1
+        plan = Plan(
+            address, seconds, self._options.connections, rate, erasures,
+            str(self._folder / "bodies"), list(self._population.subjects[:needed]),
+            str(self._folder / name), watch,
+        )  # fmt: skip
+        return Phase(plan)
+
+    def _load(self) -> tuple[Recording, Held, Busy, list[Kill]]:
+        """Predictions and erasures together, with kills."""
+        options, service = self._options, self._service
+        self._told("predictions and erasures")
+        watching = Watching(service)
+        killing = Killing(service, options.kills, options.seconds, options.seed)
+        phase = self._phase(
+            "load", service.address, options.seconds, rate=options.target_rate,
+            erasures=options.rate_erasures,
+        )  # fmt: skip
+        watching.start()
+        killing.start()
+        recording = phase.end()
+        killing.join()
+        if killing.failure is not None:
+            raise killing.failure
+        return recording, *watching.end(), killing.kills
+
+    def _jobs(self) -> tuple[Times, dict[str, Beside]]:
+        """Predictions alone, then beside an audit, then beside a retraining."""
+        options, service = self._options, self._service
+        self._told("predictions alone")
+        alone = self._phase("before", service.address, options.short, rate=options.target_rate)
+        before = alone.end().times()
+        return before, {kind: self._job(kind, path) for kind, path in JOBS.items()}
+
+    def _job(self, kind: str, path: str) -> Beside:
+        service = self._service
+        self._told(f"predictions beside {kind}")
+        phase = self._phase(kind, service.address, JOB_SECONDS, rate=self._options.target_rate)
+        time.sleep(1.0)
+        started = time.monotonic()
+        status, job = service.ask("POST", path, {} if kind == "audit" else None)
+        if status != 202:
+            raise RuntimeError(f"{path} answers {status}: {job}")
+        while job["state"] in ("pending", "running") and time.monotonic() < started + JOB_SECONDS:
+            time.sleep(0.1)
+            _, job = service.ask("GET", f"{path}/{job['id']}")
+        ended = time.monotonic()
+        recording = phase.stop()
+        return Beside(ended - started, job["state"], recording.times(started, ended),
+                      recording.failed)  # fmt: skip
