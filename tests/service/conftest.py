@@ -31,6 +31,13 @@ def kept(trained: Kept, tmp_path: Path) -> Kept:
     return trained.copy(tmp_path / "own")
 
 
+@pytest.fixture(scope="module")
+def shared(trained: Kept, tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Service]:
+    """An app for tests that change nothing."""
+    with services.serving(trained.copy(tmp_path_factory.mktemp("shared") / "w")) as made:
+        yield made
+
+
 @pytest.fixture
 def service(kept: Kept) -> Iterator[services.Service]:
     with services.serving(kept) as made:

@@ -61,7 +61,7 @@ def test_the_api_is_as_its_schema_says(
     if mode == GenerationMode.NEGATIVE and not (operation.query or operation.body or "{" in path):
         pytest.skip("there is nothing to get wrong")
 
-    @settings(max_examples=40, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=25, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def answers(case: schemathesis.Case) -> None:
         case.call_and_validate(base_url=served[0], headers=served[1], checks=CHECKS)
@@ -69,8 +69,8 @@ def test_the_api_is_as_its_schema_says(
     answers()
 
 
-def test_the_schema_is_valid_and_names_what_every_route_may_answer(service: Service) -> None:
-    made = service.app.openapi()
+def test_the_schema_is_valid_and_names_what_every_route_may_answer(shared: Service) -> None:
+    made = shared.app.openapi()
     names = set(made["components"]["schemas"])
     used: set[str] = set()
 
