@@ -282,7 +282,7 @@ def test_whatever_an_id_holds_is_an_id(service: Service) -> None:
         assert [e["id"] for e in found["erasures"]] == [filed["id"]]
 
 
-def test_erasures_are_listed_by_pages_state_and_key(service: Service) -> None:
+def test_erasures_are_listed_by_pages_and_state(service: Service) -> None:
     ids = [erase(service, f"p{i:04d}", key=f"k-{i}")["id"] for i in range(5)]
     service.delete(f"/v1/erasures/{ids[1]}")
     first = service.get("/v1/erasures?limit=2").json()
@@ -295,7 +295,7 @@ def test_erasures_are_listed_by_pages_state_and_key(service: Service) -> None:
     assert [e["id"] for e in cancelled] == [ids[1]]
     for wrong in (
         "limit=0", "limit=501", "limit=x", "before=0", "before=-1", "before=x", "state=lost",
-        f"before={2**63}", "key=%00", f"key={'x' * 201}",
+        f"before={2**63}",
     ):  # fmt: skip
         refused(service.get(f"/v1/erasures?{wrong}"), 422)
 
@@ -354,7 +354,9 @@ def test_an_erasure_can_be_followed_until_it_is_settled(service: Service) -> Non
     assert [e[0] for e in told] == ["event: state"] * 2
     states = [json.loads(e[2].removeprefix("data: ")) for e in told]
     assert [s["state"] for s in states] == ["pending", "applied"]
-    assert states[-1] == service.get(f"/v1/erasures/{filed['id']}").json()
+    found = service.get(f"/v1/erasures/{filed['id']}").json()
+    assert (states[-1]["ids"], states[-1]["forgotten"], states[-1]["items"]) == (3, 3, None)
+    assert states[-1] | {"items": found["items"]} == found
     settled = service.get(f"/v1/erasures/{filed['id']}/events")
     assert settled.text.count("event: state") == 1
     assert service.app.state.parts.followers == 0
