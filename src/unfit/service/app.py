@@ -50,6 +50,7 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
         yield
         pulse.close()
         workspace.close()
+        parts.log.close()
 
     app = bare_app(lifespan=lifespan)
     app.state.parts = parts

@@ -16,7 +16,7 @@ from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.store.watching import Seen, Watch
 from unfit.workspace import Workspace
-from unfit.workspace.loaded import Scorer, load_scorer
+from unfit.workspace.loaded import Card, Scorer, load_scorer
 
 
 class Pulse:
@@ -87,7 +87,7 @@ class Current:
         self._loading = asyncio.Lock()
         self._seen = -1
         self._have: Scoring | None = None
-        self._encoders: dict[str, ObjectEncoder] = {}
+        self._cards: dict[str, tuple[Card, ObjectEncoder]] = {}  # by their hash
         self.caught_up = False
 
     async def scoring(self, seen: Seen) -> Scoring:
@@ -109,15 +109,15 @@ class Current:
                 raise Unavailable("people on the deletion list are being forgotten; try again soon")
             if version.model_sha is None or version.card_sha is None:
                 raise Unavailable("the model was withdrawn: too few classes have rows left")
+            known = self._cards.get(version.card_sha)  # most versions share one
             try:
-                scorer = load_scorer(version, self._artifacts)
+                scorer = load_scorer(version, self._artifacts, known and known[0])
             except Damaged:  # or superseded, and purged, since we asked
                 if self._store.employed() == version:
                     raise
                 continue
-            encoder = self._encoders.get(version.card_sha)
-            if encoder is None:
-                encoder = ObjectEncoder(scorer.card.encoding)
-                self._encoders = {version.card_sha: encoder}
-            return Scoring(scorer, encoder)
+            if known is None:
+                known = (scorer.card, ObjectEncoder(scorer.card.encoding))
+                self._cards = {version.card_sha: known}
+            return Scoring(scorer, known[1])
         raise Unavailable("the model changes faster than it can be read")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 10.0
 CONNECTIONS = 4096
 KEEP_ALIVE_SECONDS = 30
+LOG_SECONDS = 0.05
 METRICS = "unfit-metrics-"
 
 
@@ -72,7 +73,7 @@ class Family:
             environment |= blas_threads(len(share()))
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, env=environment, pass_fds=handles,
-            start_new_session=True,
+            process_group=0,  # Ctrl-C is for the parent; one session, so that priorities count
         )  # fmt: skip
         self._children.append(_Child(kind, process, time.monotonic()))
 
@@ -129,7 +130,7 @@ def answer(folder: Path, handle: int) -> None:
 
     allow_connections()
     lifeline()
-    app = make_app(folder)
+    app = make_app(folder, log=Log(every=LOG_SECONDS))
     gc.collect()
     gc.freeze()  # what is here stays: no collection need look at it while a request waits
     run(app, handle)

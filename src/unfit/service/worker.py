@@ -27,6 +27,7 @@ from unfit.workspace.keeper import now
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0
 QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
+PURGE_SECONDS = 1.0  # between purges: nobody writes meanwhile, and readers may have to wait
 CATCH_UP_SECONDS = 5.0  # between looks at the deletion list
 NICENESS = 10
 
@@ -39,11 +40,12 @@ class Worker:
         self._workspace = Workspace(folder)
         store = self._workspace.store
         self._store, self._jobs = store, Jobs(store)
+        self._workspace.purge_later()
         self._renew()
         self._lost = threading.Event()
         self._child: tuple[Job, subprocess.Popen[bytes]] | None = None
         self._quiet_since: float | None = None
-        self._purge_at, self._purge_pause = 0.0, POLL_SECONDS
+        self._purge_at, self._purge_pause = 0.0, PURGE_SECONDS
         self._caught_up_at = 0.0
 
     def run(self) -> None:
@@ -119,21 +121,22 @@ class Worker:
         return worked
 
     def _apply(self) -> bool:
-        """What waits, all together."""
-        store = self._workspace.store
-        pending, due = store.waiting()
-        if not pending and not (due and time.monotonic() >= self._purge_at):
+        """What waits, all together; now and then what they leave behind is purged."""
+        pending, due = self._store.waiting()
+        at = time.monotonic()
+        if due and at >= self._purge_at:
+            if self._try("purge", self._workspace.tidy):
+                self._purge_pause = PURGE_SECONDS
+            else:  # somebody reads the database: ever less often
+                self._purge_pause = min(30.0, 2 * self._purge_pause)
+            self._purge_at = time.monotonic() + self._purge_pause
+        if not pending:
             return False
         started = time.perf_counter()
         applied = self._try("apply", self._workspace.apply)
         if applied is None:
             self._stop.wait(1.0)
             return False
-        if applied == 0:  # a purge that could not be done before; ever less often
-            self._purge_pause = min(30.0, 2 * self._purge_pause)
-            self._purge_at = time.monotonic() + self._purge_pause
-            return False
-        self._purge_pause = POLL_SECONDS
         took = round(1000 * (time.perf_counter() - started), 1)
         self._log.line("applied", requests=applied, ms=took, version=_number(self._workspace))
         self._quiet_since = None
@@ -220,6 +223,8 @@ def _number(workspace: Workspace) -> int:
 def work(folder: Path, stop: threading.Event) -> None:
     """A worker process."""
     os.nice(NICENESS)
+    if hasattr(os, "SCHED_BATCH"):  # who wakes up to compute takes no core from who answers
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     lifeline(stop)
     log = Log()
     log.line("worker-started", pid=os.getpid())

@@ -58,6 +58,7 @@ class Keeper:
         self.loaded: Loaded | None = None
         self.model = self.store.model()
         self.purged = True
+        self.purge_later = False  # by `tidy`, for many requests at once, and not after each
         self._seen = self.model.changes  # of the commits, by what is loaded
         self._mark = folder / "unfit.trained"
         self._swept = False
@@ -135,7 +136,8 @@ class Keeper:
                 self._mark.touch()
             if not self._swept:
                 purging.erase_again(self)
-            if self.model.purge_due or (not self._swept and purging.litter(self)):
+            due = self.model.purge_due and not self._may_wait()
+            if due or (not self._swept and purging.litter(self)):
                 self.purge()
             self.expire()
         self._swept = True
@@ -146,7 +148,18 @@ class Keeper:
         self._seen = self.model.changes + 1
         self.model = replace(self.model, changes=self._seen, purge_due=True)
         self._mark.touch()
-        self.purge()
+        if self.purge_later:
+            self.purged = False
+        else:
+            self.purge()
+
+    def _may_wait(self) -> bool:
+        """Whether what was forgotten is known here, though its bytes are there."""
+        loaded, current = self.loaded, self.current
+        return (
+            self.purge_later and loaded is not None and current is not None
+            and loaded.version.id == current.id
+        )  # fmt: skip
 
     def purge(self) -> None:
         """What cannot be removed now is removed by the next one to settle."""
@@ -159,6 +172,7 @@ class Keeper:
             self.purged = False
             return
         self.purged = True
+        self.purge_later = False  # by `tidy`, for many requests at once, and not after each
         if card_sha != self.current.card_sha:
             self._seen = self.model.changes + 1
             self.model = replace(self.model, changes=self._seen)

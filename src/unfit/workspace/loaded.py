@@ -143,8 +143,9 @@ def statistics_arrays(state: State) -> dict[str, np.ndarray] | None:
     return {k: v for k, v in state.to_arrays().items() if k in _STATISTICS}
 
 
-def load_scorer(version: Version, artifacts: Artifacts) -> Scorer:
-    card = load_card(version, artifacts)
+def load_scorer(version: Version, artifacts: Artifacts, card: Card | None = None) -> Scorer:
+    """card: if it is at hand."""
+    card = card or load_card(version, artifacts)
     assert version.model_sha is not None
     return Scorer(version.number, card, _weights(artifacts.arrays(version.model_sha), card))
 

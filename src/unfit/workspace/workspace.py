@@ -55,6 +55,17 @@ class Workspace:
             if keeper.current is not None and keeper.current.model_sha is not None:
                 keeper.ready()
 
+    def purge_later(self) -> None:
+        """From now on leave the bytes of the forgotten to `tidy`: for who applies many requests."""
+        self._keeper.purge_later = True
+
+    def tidy(self) -> bool:
+        """Purge what is due; whether all is gone."""
+        with self._writing() as keeper:
+            if keeper.current is not None and keeper.model.purge_due:
+                keeper.purge()
+            return keeper.purged
+
     def close(self) -> None:
         self._keeper.close()
 
