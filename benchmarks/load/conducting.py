@@ -20,6 +20,8 @@ from .wire import Address
 
 JOBS = {"audit": "/v1/audits", "retraining": "/v1/retrainings"}
 JOB_SECONDS = 300.0
+ROUNDS = 5
+SETTLE_SECONDS = 2.0  # after what was before: the worker prepares for the next erasure
 ANSWER_BYTES = 115  # of a prediction of two classes
 
 Told = Callable[[str], None]
@@ -51,9 +53,14 @@ class Beside:
 
     seconds: float
     state: str
+    alone: Times  # just before it
     times: Times
     failed: int
     others: float  # cores busy with other things meanwhile
+
+    @property
+    def ratio(self) -> float:
+        return self.times.p95 / self.alone.p95
 
 
 @dataclass
@@ -69,8 +76,7 @@ class Results:
     busy: Busy
     findings: Findings
     kills: list[Kill] = field(default_factory=list)
-    before: Times | None = None
-    jobs: dict[str, Beside] = field(default_factory=dict)
+    jobs: dict[str, list[Beside]] = field(default_factory=dict)
 
 
 def conduct(options: Options, told: Told) -> Results:
@@ -111,14 +117,14 @@ class _Run:
             self._told("the service, at full speed")
             full = self._phase("full", service.address, options.short, rate=0.0).end()
             load, held, busy, kills = self._load()
-            before, jobs = self._jobs() if options.jobs else (None, {})
+            jobs = self._jobs() if options.jobs else {}
         finally:
             service.stop()
         self._told("checking")
         findings = check(population.folder, load, population.rows_of)
         return Results(
             population.data, population.rows, population.width, ready, base.rate(), full.rate(),
-            load, held, busy, findings, kills, before, jobs,
+            load, held, busy, findings, kills, jobs,
         )  # fmt: skip
 
     def _phase(
@@ -151,18 +157,21 @@ class _Run:
             raise killing.failure
         return recording, *watching.end(), killing.kills
 
-    def _jobs(self) -> tuple[Times, dict[str, Beside]]:
-        """Predictions alone, then beside an audit, then beside a retraining."""
-        options, service = self._options, self._service
-        self._told("predictions alone")
-        alone = self._phase("before", service.address, options.short, rate=options.target_rate)
-        before = alone.end().times()
-        return before, {kind: self._job(kind, path) for kind, path in JOBS.items()}
+    def _jobs(self) -> dict[str, list[Beside]]:
+        """Predictions alone and then beside a job, in rounds: one short window says little."""
+        rounds = 1 if self._options.quick else ROUNDS
+        return {
+            kind: [self._job(kind, path, f"{kind}-{i}") for i in range(rounds)]
+            for kind, path in JOBS.items()
+        }
 
-    def _job(self, kind: str, path: str) -> Beside:
-        service = self._service
+    def _job(self, kind: str, path: str, name: str) -> Beside:
+        options, service = self._options, self._service
         self._told(f"predictions beside {kind}")
-        phase = self._phase(kind, service.address, JOB_SECONDS, rate=self._options.target_rate)
+        time.sleep(SETTLE_SECONDS)
+        rate, alone_for = options.target_rate, options.short / 2
+        alone = self._phase(f"before-{name}", service.address, alone_for, rate=rate).end().times()
+        phase = self._phase(name, service.address, JOB_SECONDS, rate=rate)
         watching = Watching(service)
         watching.start()
         time.sleep(1.0)
@@ -176,5 +185,5 @@ class _Run:
         ended = time.monotonic()
         _, busy = watching.end()
         recording = phase.stop()
-        return Beside(ended - started, job["state"], recording.times(started, ended),
+        return Beside(ended - started, job["state"], alone, recording.times(started, ended),
                       recording.failed, busy.others)  # fmt: skip

@@ -67,6 +67,16 @@ class Recording:
         chosen = self.within(start, end)
         return Times.of((self.done - self.due)[chosen])
 
+    def windows(self, seconds: float) -> list[float]:
+        """The p95, in milliseconds, of each stretch: one bad minute of a shared machine shows as
+        such, and not as a slow service."""
+        chosen = self.within()
+        if not chosen.any():
+            return []
+        due, took = self.due[chosen], (self.done - self.due)[chosen]
+        number = ((due - due[0]) // seconds).astype(int)
+        return [float(1000 * np.quantile(took[number == i], 0.95)) for i in np.unique(number)]
+
     def rate(self) -> float:
         """Predictions a second, the warm-up aside."""
         chosen = self.within()

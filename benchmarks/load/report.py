@@ -1,5 +1,6 @@
 """What a run found, for people and for programs."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -7,8 +8,11 @@ import numpy as np
 from rich.table import Table
 
 from ..measure import machine
-from .conducting import Options, Results
+from .conducting import Beside, Options, Results
 from .phases import Times
+
+WINDOW_SECONDS = 10.0
+BOUND_MS = 40.0
 
 
 def figures(options: Options, results: Results) -> dict[str, Any]:
@@ -25,6 +29,7 @@ def figures(options: Options, results: Results) -> dict[str, Any]:
         "predictions": {
             "rate": load.rate(), "ms": asdict(load.times()), "answered": int(load.within().sum()),
             "failed": load.failed, "unsent": load.unsent,
+            "p95_by_10_s_ms": load.windows(WINDOW_SECONDS),
         },
         "erasures": {
             "in_force_ms": asdict(in_force(results)), "answers": load.answers,
@@ -36,8 +41,10 @@ def figures(options: Options, results: Results) -> dict[str, Any]:
         "memory_mb": asdict(results.memory),
         "cores_busy": asdict(results.busy),
         "kills": [asdict(kill) for kill in results.kills],
-        "before_jobs_ms": None if results.before is None else asdict(results.before),
-        "jobs": {kind: asdict(job) for kind, job in results.jobs.items()},
+        "jobs": {
+            kind: [asdict(job) | {"p95_ratio": job.ratio} for job in rounds]
+            for kind, rounds in results.jobs.items()
+        },
     }  # fmt: skip
 
 
@@ -65,6 +72,7 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
         ("at full speed", f"{results.full:,.0f}/s; a constant answer {results.constant:,.0f}/s; "
                           f"ratio {results.full / results.constant:.2f}"),
         ("predictions", f"{load.rate():,.0f}/s, {_times(load.times())}"),
+        ("p95 by 10 s", _windows(load.windows(WINDOW_SECONDS))),
         ("predictions that failed", f"{load.failed:,}; {load.unsent:,} more were not sent"),
         ("erasures in force after", _times(in_force(results))),
         ("erasures", f"{findings.accepted:,} accepted, {len(findings.lost)} lost, "
@@ -82,16 +90,20 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
         (f"kill -9 of {kill.what}", f"answers and a worker again after {kill.back:.1f} s")
         for kill in results.kills
     ]
-    if results.before is not None:
-        made.append(("predictions alone", _times(results.before)))
-        made += [
-            (f"beside {kind}",
-             f"{_times(job.times)}; p95 {job.times.p95 / results.before.p95:.2f}x; it took "
-             f"{job.seconds:.1f} s and is {job.state}; {job.failed} failed; "
-             f"{job.others:.2f} cores busy with others")
-            for kind, job in results.jobs.items()
-        ]  # fmt: skip
+    made += [(f"p95 beside {kind}", _beside(rounds)) for kind, rounds in results.jobs.items()]
     return made
+
+
+def _beside(rounds: Sequence[Beside]) -> str:
+    """The median round, and every one."""
+    middle = sorted(rounds, key=lambda job: job.ratio)[len(rounds) // 2]
+    each = ", ".join(f"{job.ratio:.2f}" for job in rounds)
+    ended = sorted({job.state for job in rounds})
+    return (
+        f"{middle.ratio:.2f}x of alone ({middle.times.p95:.1f} ms against {middle.alone.p95:.1f} "
+        f"ms), median of {each}; {np.median([job.seconds for job in rounds]):.1f} s each, "
+        f"{' and '.join(ended)}; {sum(job.failed for job in rounds)} failed"
+    )
 
 
 def table(options: Options, results: Results, said: dict[str, object]) -> Table:
@@ -101,6 +113,14 @@ def table(options: Options, results: Results, said: dict[str, object]) -> Table:
     for what, much in lines(options, results):
         made.add_row(what, much)
     return made
+
+
+def _windows(each: Sequence[float]) -> str:
+    within = sum(p95 <= BOUND_MS for p95 in each)
+    return (
+        f"median {np.median(each):.1f} ms, largest {max(each):.1f} ms; {within} of {len(each)} "
+        f"within {BOUND_MS:g} ms"
+    )
 
 
 def _trend(results: Results) -> str:

@@ -22,20 +22,26 @@ from unfit.workspace.keeper import now
 ROW = {"age": 40.0, "income": 20.0, "member": True, "plan": "pro", "city": "c1"}
 
 
-def test_a_question_whose_body_comes_late_is_answered_as_of_its_body(service: Service) -> None:
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_question_whose_body_comes_late_is_answered_as_of_its_body(
+    service: Service, declared: bool
+) -> None:
     """Headers first; then somebody is forgotten; then the row."""
+    content = b'{"rows": [' + _json(ROW) + b"]}"
     arrived, go_on = threading.Event(), threading.Event()
 
     async def body():
         arrived.set()
         while not go_on.is_set():
             await asyncio.sleep(0.01)
-        yield pa.py_buffer(b'{"rows": [' + _json(ROW) + b"]}").to_pybytes()
+        yield content
 
     answers: list[httpx.Response] = []
 
     def ask() -> None:
         headers = {"Content-Type": "application/json"}
+        if declared:
+            headers["Content-Length"] = str(len(content))
         answers.append(service.post("/v1/predictions", content=body(), headers=headers))
 
     asking = threading.Thread(target=ask)

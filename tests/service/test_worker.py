@@ -306,3 +306,56 @@ def test_a_model_that_is_withdrawn_is_served_as_withdrawn(database: Any, tmp_pat
         assert version.kind == "withdrawn"
         ws.submit(subjects=sorted(set(table["person"])))
         applied(ws, 2)
+
+
+def test_a_holder_that_died_here_is_not_waited_for() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    place = worker_module.here()
+    assert worker_module.is_dead(f"{place}:{ended.pid}:x")
+    assert not worker_module.is_dead(f"{place}:{os.getpid()}:x")
+    assert not worker_module.is_dead(f"elsewhere/1:{ended.pid}:x")
+    for odd in (None, "", "x", f"{place}:y:z"):
+        assert not worker_module.is_dead(odd)
+
+
+def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
+    """In force with their commits; their bytes gone a moment later, and found nowhere."""
+    with kept.open() as ws:
+        ws.purge_later()
+        for i in (3, 4, 5):
+            ws.forget(subjects=[f"p{i:04d}"])
+            assert ws.store.model().purge_due
+        number = ws.store.employed().number
+        assert number == 4
+        if kept.database is None:
+            assert b"p0003" in (kept.folder / "unfit.db").read_bytes() + _log(kept)
+        assert ws.tidy()
+        assert not ws.store.model().purge_due
+        for i in (3, 4, 5):
+            for path in kept.folder.rglob("*"):
+                if path.is_file():
+                    assert f"p{i:04d}".encode() not in path.read_bytes(), path
+        ws.forget(subjects=["p0006"])
+    with kept.open() as ws:  # killed before it tidied up: the next one does
+        ws.apply()
+        assert not ws.store.model().purge_due
+        assert ws.audit(random_state=0).audit.n_deleted > 0
+
+
+def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept) -> None:
+    with kept.open() as lazy, kept.open() as other:
+        lazy.purge_later()
+        lazy.forget(subjects=["p0003"])
+        other.forget(subjects=["p0004"])
+        assert not other.store.model().purge_due
+        lazy.forget(subjects=["p0005"])
+        assert lazy.tidy()
+        assert [v.number for v in lazy.store.versions()] == [1, 2, 3, 4]
+        assert remembered(lazy, "p0006")
+        assert not any(remembered(lazy, f"p{i:04d}") for i in (3, 4, 5))
+
+
+def _log(kept: Kept) -> bytes:
+    log = kept.folder / "unfit.db-wal"
+    return log.read_bytes() if log.exists() else b""

@@ -18,6 +18,8 @@ from unfit.store.watching import Seen, Watch
 from unfit.workspace import Workspace
 from unfit.workspace.loaded import Card, Scorer, load_scorer
 
+ASK_SECONDS = 5.0
+
 
 class Pulse:
     """What a Watch says, asked once for all who ask at the same time."""
@@ -38,14 +40,49 @@ class Pulse:
         return await asyncio.shield(self._next)
 
     async def _ask(self) -> None:
-        loop = asyncio.get_running_loop()
         while self._next is not None:
             waiting, self._next = self._next, None
             try:
-                waiting.set_result(await loop.run_in_executor(self._thread, self._watch.ask))
+                waiting.set_result(await self._from_afar())
             except Exception as error:
                 waiting.set_exception(error)
         self._asking = None
+
+    async def _from_afar(self) -> Seen:
+        """Over PostgreSQL; a connection that is lost is made again, once."""
+        loop = asyncio.get_running_loop()
+        for last in (False, True):
+            try:
+                if not self._watch.is_open:
+                    await loop.run_in_executor(self._thread, self._watch.open)
+                async with asyncio.timeout(ASK_SECONDS):
+                    return await self._heard(loop)
+            except Exception as error:
+                self._watch.close()
+                if last:
+                    said = str(error).strip()[:200] or "no answer"
+                    raise Unavailable(f"the database says: {said}") from None
+        raise AssertionError
+
+    async def _heard(self, loop: asyncio.AbstractEventLoop) -> Seen:
+        answer: asyncio.Future[Seen] = loop.create_future()
+
+        def readable() -> None:
+            try:
+                found = self._watch.hear()
+            except Exception as error:
+                if not answer.done():
+                    answer.set_exception(error)
+                return
+            if found is not None and not answer.done():
+                answer.set_result(found)
+
+        handle = self._watch.send()
+        loop.add_reader(handle, readable)
+        try:
+            return await answer
+        finally:
+            loop.remove_reader(handle)
 
     def close(self) -> None:
         self._thread.shutdown()

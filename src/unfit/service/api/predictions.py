@@ -55,7 +55,7 @@ async def predict(request: Request) -> Response:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         body = await request.body()
-        scoring = await p.current.scoring(await p.pulse.seen())  # as of the whole question
+        scoring = await _scoring(request, p)
         rows = _rows(body, p.config.service.max_rows)
         if len(rows) <= BESIDE:
             answers = scoring.answer(rows)
@@ -66,10 +66,16 @@ async def predict(request: Request) -> Response:
         return Response(to_json(content), media_type="application/json")
     if kind == ARROW:
         body = await request.body()
-        scoring = await p.current.scoring(await p.pulse.seen())
+        scoring = await _scoring(request, p)
         wants_arrow = ARROW in request.headers.get("accept", "")
         return await run_in_threadpool(_arrow, body, scoring, p, wants_arrow)
     raise Problem(415, f"the body must be application/json or {ARROW}")
+
+
+async def _scoring(request: Request, p: Parts) -> Scoring:
+    """The model as of the whole question: who was forgotten while its body came is not in it."""
+    seen = request.state.seen if request.state.whole else await p.pulse.seen()
+    return await p.current.scoring(seen)
 
 
 def _rows(body: bytes, most: int) -> list[dict[str, Any]]:

@@ -15,6 +15,10 @@ Id = (
 )
 
 
+def _example(**fields: Any) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [fields]})
+
+
 class _In(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -44,6 +48,10 @@ class PredictionOut(BaseModel):
 
 
 class PredictionsOut(BaseModel):
+    model_config = _example(
+        version=84,
+        predictions=[{"class": "yes", "probabilities": {"no": 0.397, "yes": 0.603}}],
+    )
     version: int = Field(description="The version of the model that answered.")
     predictions: list[PredictionOut]
 
@@ -70,6 +78,10 @@ class ItemOut(BaseModel):
 class DecisionOut(BaseModel):
     """Why a version is in use."""
 
+    model_config = _example(
+        version=85, at="2030-01-02T03:04:05.300Z", action="employ", estimate=0.32, threshold=2.0,
+        reason="the estimated disparity 0.32 % is within the threshold 2 %",
+    )  # fmt: skip
     version: int
     at: datetime
     action: Literal["open", "employ", "retrain", "withdraw"]
@@ -86,6 +98,12 @@ class DecisionOut(BaseModel):
 
 
 class ErasureOut(BaseModel):
+    model_config = _example(
+        id=90, key="3f1c9a52", state="applied", in_force=True,
+        submitted_at="2030-01-02T03:04:05.120Z", applied_at="2030-01-02T03:04:05.310Z",
+        cancelled_at=None, version=85, ids=1, forgotten=1, repeated=0, unknown=0, rows=3,
+        items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}], decision=None,
+    )  # fmt: skip
     id: int
     key: str = Field(description="The Idempotency-Key it was filed with.")
     state: Literal["pending", "applied", "cancelled"]
@@ -183,6 +201,11 @@ class ModelOut(BaseModel):
 
 
 class StatusOut(BaseModel):
+    model_config = _example(
+        version=85, method="fisher", remembered=3817, forgotten_rows=5096, forgotten_subjects=1701,
+        pending=0, applied=90, cancelled=0, purge_due=False, estimate=0.32, threshold=2.0,
+        worker=True,
+    )  # fmt: skip
     version: int | None
     method: str
     remembered: int
@@ -200,6 +223,10 @@ class StatusOut(BaseModel):
 class AuditIn(_In):
     """How to audit; by default as the workspace says."""
 
+    model_config = ConfigDict(
+        extra="forbid", allow_inf_nan=False,
+        json_schema_extra={"examples": [{}, {"threshold": 1.5, "draws": 5}]},
+    )  # fmt: skip
     threshold: Annotated[float, Field(ge=0, le=200)] | None = None
     draws: Annotated[int, Field(ge=1, le=100)] | None = None
 

@@ -1,0 +1,47 @@
+"""The log: a line an event, none lost, nobody waits for it."""
+
+import io
+import json
+import time
+
+from services import until
+
+from unfit.service.log import Log
+
+
+class Slow(io.StringIO):
+    """A disk that takes its time."""
+
+    def write(self, text: str) -> int:
+        time.sleep(0.2)
+        return super().write(text)
+
+
+def test_a_line_is_one_object() -> None:
+    written = io.StringIO()
+    Log(written).line("request", route="/v1/é\n", ms=1.5, token=None)
+    (line,) = written.getvalue().splitlines()
+    said = json.loads(line)
+    assert said.pop("at").endswith("+00:00")
+    assert said == {"event": "request", "route": "/v1/é\n", "ms": 1.5, "token": None}
+
+
+def test_lines_that_are_held_back_come_soon_and_all_of_them() -> None:
+    written = Slow()
+    log = Log(written, every=0.01)
+    started = time.perf_counter()
+    for i in range(500):
+        log.line("tick", i=i)
+    assert time.perf_counter() - started < 0.15
+    until(lambda: '"i":0}' in written.getvalue(), "the first line")
+    log.line("last")
+    log.close()
+    said = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [line["i"] for line in said[:-1]] == list(range(500))
+    assert said[-1]["event"] == "last"
+
+
+def test_a_reader_that_has_gone_stops_nothing() -> None:
+    written = io.StringIO()
+    written.close()
+    Log(written).line("into the void")
