@@ -170,8 +170,8 @@ def test_an_erasure_is_filed_and_followed_until_it_is_in_force(
     expect(page.locator(".tag").first).to_have_text("in force")  # without anybody's doing
     main = page.locator("main")
     expect(main).to_contain_text("Before and after")
-    expect(main).to_contain_text("Forgotten 2, with")
-    expect(main).to_contain_text("Unknown 1")
+    expect(page.locator("dt:text-is('Forgotten') + dd")).to_contain_text("2, with")
+    expect(page.locator("dt:text-is('Unknown') + dd")).to_contain_text("1, nobody")
     expect(main).not_to_contain_text("p0010")
 
 

@@ -326,8 +326,6 @@ def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
         for i in (3, 4, 5):
             ws.forget(subjects=[f"p{i:04d}"])
             assert ws.store.model().purge_due
-        number = ws.store.employed().number
-        assert number == 4
         if kept.database is None:
             assert b"p0003" in (kept.folder / "unfit.db").read_bytes() + _log(kept)
         assert ws.tidy()
@@ -351,7 +349,7 @@ def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept)
         assert not other.store.model().purge_due
         lazy.forget(subjects=["p0005"])
         assert lazy.tidy()
-        assert [v.number for v in lazy.store.versions()] == [1, 2, 3, 4]
+        assert lazy.store.request_counts()["applied"] == 3
         assert remembered(lazy, "p0006")
         assert not any(remembered(lazy, f"p{i:04d}") for i in (3, 4, 5))
 
