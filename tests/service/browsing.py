@@ -1,15 +1,12 @@
 """A real service and a real Chromium for the tests of the dashboard."""
 
 import os
-import re
 import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+import services
 from playwright.sync_api import (
     Browser,
     BrowserContext,
@@ -18,10 +15,7 @@ from playwright.sync_api import (
     Request,
     sync_playwright,
 )
-
-from unfit.store.access import Access
-from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
+from services import Running
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
@@ -36,49 +30,24 @@ def chromium() -> str | None:
 class Service:
     """`unfit serve` on a workspace, with tokens for every role."""
 
-    def __init__(self, folder: Path, url: str, process: subprocess.Popen[str]) -> None:
-        self.folder, self.url, self.process = folder, url, process
-        self.tokens: dict[str, str] = {}
+    def __init__(self, running: Running) -> None:
+        self.running, self.url = running, f"http://{running.host}:{running.port}"
+        self.tokens: dict[str, str] = {"admin": running.token}
 
     def token(self, *roles: str) -> str:
         name = " ".join(roles)
         if name not in self.tokens:
-            with Workspace(self.folder) as ws:
-                self.tokens[name] = Access(ws.store).create(name, roles, now())[1]
+            self.tokens[name] = services.token(self.running.folder, *roles)
         return self.tokens[name]
-
-    def worker(self) -> int:
-        """The process that applies erasures."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        for pid in children.split():
-            if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
-                return int(pid)
-        raise AssertionError("there is no worker")
 
     @contextmanager
     def worker_stopped(self) -> Iterator[None]:
-        pid = self.worker()
+        (pid,) = self.running.children("worker")
         os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
-
-
-@contextmanager
-def serving(folder: Path) -> Iterator[Service]:
-    command = [sys.executable, "-m", "unfit.cli", "serve", "-w", str(folder), "--port", "0"]
-    with (folder.parent / "service.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert process.stdout is not None
-        found = re.search(r"http://\S+?(?=/?\s)", process.stdout.readline())
-        assert found, (folder.parent / "service.log").read_text()
-        try:
-            yield Service(folder, found[0].rstrip("/"), process)
-        finally:
-            process.terminate()
-            process.wait(20)
-            process.stdout.close()
 
 
 @contextmanager

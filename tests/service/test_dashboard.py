@@ -2,7 +2,6 @@
 
 import io
 import os
-import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,8 +9,10 @@ from pathlib import Path
 import browsing
 import httpx
 import pytest
+import services
 from browsing import Service, Watched
 from playwright.sync_api import Browser, Page, expect
+from services import until
 from workspaces import make
 
 PAGES = {
@@ -30,29 +31,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with kept.open() as ws:
         for person in range(3, 9):
             ws.forget(subjects=[f"p{person:04d}"])
-    with browsing.serving(kept.folder) as running:
-        _audited(running)
-        yield running
-
-
-def _audited(service: Service) -> None:
-    with httpx.Client(base_url=service.url, headers=_bearer(service)) as api:
-        until = time.monotonic() + 40
-        while True:
-            try:
-                api.get("/health/ready").raise_for_status()
-                break
-            except httpx.HTTPError:
-                assert time.monotonic() < until
-                time.sleep(0.2)
-        api.post("/v1/audits", json={}).raise_for_status()
-        while api.get("/v1/audits/1").json()["state"] != "done":
-            assert time.monotonic() < until
-            time.sleep(0.2)
-
-
-def _bearer(service: Service) -> dict[str, str]:
-    return {"Authorization": f"Bearer {service.token('admin')}"}
+    with services.served(kept.folder) as running:
+        with running.client as api:
+            api.post("/v1/audits", json={}).raise_for_status()
+            until(lambda: api.get("/v1/audits/1").json()["state"] == "done", "the audit")
+        yield Service(running)
 
 
 @pytest.fixture(scope="module")
@@ -289,7 +272,7 @@ def test_a_change_wants_the_word_of_the_session(page: Page, service: Service) ->
 def test_the_overview_keeps_itself_up_to_date(page: Page, service: Service) -> None:
     forgotten = page.locator(".fact", has_text="People forgotten").locator(".value")
     before = int(forgotten.inner_text())
-    with httpx.Client(base_url=service.url, headers=_bearer(service)) as api:
+    with service.running.client as api:
         api.post("/v1/erasures", json={"subjects": ["p0015"]}).raise_for_status()
     expect(forgotten).to_have_text(str(before + 1))
     with service.worker_stopped():
