@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from unfit.service.api.common import parts, problems
 from unfit.service.api.schemas import HealthOut, ReadyOut
 from unfit.service.auth import PUBLIC, Guarded, allow
+from unfit.service.standing import standing
 
 routes = APIRouter(route_class=Guarded, tags=["watching"])
 
@@ -45,21 +46,19 @@ async def ready(request: Request) -> ReadyOut:
 def metrics(request: Request) -> Response:
     """Counters of all API processes, and gauges from the records."""
     p = parts(request)
-    version, counts = p.store.employed(), p.store.request_counts()
-    decided = p.store.decisions(last=1)
-    rows, people = p.store.counts_forgotten()
-    estimate = decided[0].estimate if decided and decided[0].estimate is not None else 0.0
+    now = standing(p)
+    version = now.version
     gauges: dict[str, tuple[str, float]] = {
-        "unfit_pending": ("Erasures that wait.", counts["pending"]),
-        "unfit_applied": ("Erasures applied.", counts["applied"]),
-        "unfit_forgotten_rows": ("Rows forgotten.", rows),
-        "unfit_forgotten_subjects": ("Subjects forgotten.", people),
+        "unfit_pending": ("Erasures that wait.", now.counts["pending"]),
+        "unfit_applied": ("Erasures applied.", now.counts["applied"]),
+        "unfit_forgotten_rows": ("Rows forgotten.", now.forgotten_rows),
+        "unfit_forgotten_subjects": ("Subjects forgotten.", now.forgotten_subjects),
         "unfit_version": ("The version in use.", version.number if version else 0),
         "unfit_accuracy": ("Test accuracy.", (version and version.accuracy) or 0.0),
-        "unfit_disparity_estimate_percent": ("Estimated disparity.", estimate),
-        "unfit_disparity_threshold_percent": ("Retrain above it.", p.config.policy.disparity),
-        "unfit_worker": ("Whether a worker is at its place.", float(p.worker_lives())),
-        "unfit_purge_due": ("Erased bytes remain.", float(p.store.model().purge_due)),
+        "unfit_disparity_estimate_percent": ("Estimated disparity.", now.estimate or 0.0),
+        "unfit_disparity_threshold_percent": ("Retrain above it.", now.threshold),
+        "unfit_worker": ("Whether a worker is at its place.", float(now.worker)),
+        "unfit_purge_due": ("Erased bytes remain.", float(now.purge_due)),
     }
     content = p.metrics.render("PROMETHEUS_MULTIPROC_DIR" in os.environ, gauges)
     return Response(content, media_type="text/plain; version=0.0.4")

@@ -9,6 +9,7 @@ from typing import Any
 from unfit.service.dashboard import charts
 from unfit.service.dashboard.charts import Chart
 from unfit.service.parts import Parts
+from unfit.service.standing import Standing, standing
 from unfit.store.records import AuditRecord, Decision, Job, Request, Version
 
 RECENT = 12
@@ -16,15 +17,8 @@ RECENT = 12
 
 @dataclass(frozen=True)
 class Overview:
-    version: Version | None
+    now: Standing
     baseline: Version | None  # the training that the version in use goes back to
-    people_forgotten: int
-    rows_forgotten: int
-    counts: dict[str, int]
-    estimate: float | None
-    threshold: float
-    worker: bool
-    purge_due: bool
     erasure_ms: float | None
     last_audit: AuditRecord | None
     decisions: Sequence[Decision]
@@ -35,47 +29,43 @@ class Overview:
     def mark(self) -> str:
         """Changes when anything shown does."""
         running = ",".join(f"{j.id}{j.state}" for j in self.jobs)
-        number = self.version.number if self.version else 0
+        number = self.now.version.number if self.now.version else 0
         audit = self.last_audit.id if self.last_audit else 0
-        counted = "-".join(str(n) for n in self.counts.values())
-        return f"{number}-{counted}-{self.worker:d}{self.purge_due:d}-{audit}-{running}"
+        counted = "-".join(str(n) for n in self.now.counts.values())
+        return f"{number}-{counted}-{self.now.worker:d}{self.now.purge_due:d}-{audit}-{running}"
 
     @property
     def order(self) -> tuple[str, str]:
         """good, warn or bad, and the sentence that goes with it."""
-        if self.version is None or self.version.model_sha is None:
+        if self.now.version is None or self.now.version.model_sha is None:
             return "bad", "There is no model in use: too few classes have rows left."
-        if not self.worker:
+        if not self.now.worker:
             return "bad", "No worker is at its place: erasures wait until one is started."
         if self.last_audit is not None and self.last_audit.passed is False:
             return "warn", f"The last audit says: {self.last_audit.report.get('verdict')}."
-        if self.estimate is not None and self.estimate > self.threshold:
+        if self.now.estimate is not None and self.now.estimate > self.now.threshold:
             return "warn", "The estimated disparity is over the threshold."
-        if self.counts["pending"] > 100:
-            return "warn", f"{self.counts['pending']:,} erasures wait."
-        if self.counts["pending"]:
-            return "good", f"The model is in order; {self.counts['pending']:,} erasures wait."
+        if self.now.counts["pending"] > 100:
+            return "warn", f"{self.now.counts['pending']:,} erasures wait."
+        if self.now.counts["pending"]:
+            return "good", f"The model is in order; {self.now.counts['pending']:,} erasures wait."
         return "good", "The model is in order: everybody who asked is forgotten."
 
 
 def overview(p: Parts) -> Overview:
-    store = p.store
+    store, now = p.store, standing(p)
     versions = store.versions(last=charts.SHOWN)
     decisions = store.decisions(last=charts.SHOWN)
     audits = store.audits(last=1)
-    rows, people = store.counts_forgotten()
-    employed = next((v for v in versions if v.state == "employed"), None)
     made = [v for v in versions if v.kind in ("trained", "retrained")]
     times = [1000 * v.seconds for v in versions if v.kind == "updated"][-50:]
-    threshold = p.config.policy.disparity
     return Overview(
-        employed, made[-1] if made else None, people, rows, store.request_counts(),
-        decisions[-1].estimate if decisions else None, threshold, p.worker_lives(),
-        store.model().purge_due, median(times) if times else None, audits[0] if audits else None,
+        now, made[-1] if made else None, median(times) if times else None,
+        audits[0] if audits else None,
         decisions[-RECENT:][::-1],
         [
             ("Estimated disparity", "Against the threshold (dashed). Diamonds: retrained.",
-             charts.disparity(decisions, threshold)),
+             charts.disparity(decisions, now.threshold)),
             ("Accuracy", "On held-out people. Diamonds: retrained.", charts.accuracy(versions)),
             ("Time per version", "To unlearn or to train, by the clock.", charts.seconds(versions)),
         ],
