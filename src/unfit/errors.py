@@ -24,3 +24,10 @@ class Damaged(UnfitError):
 
 class Unavailable(UnfitError):
     """What is asked for cannot be done in the present state of the workspace or the machine."""
+
+
+class Untrained(Unavailable):
+    """A workspace without a model."""
+
+    def __init__(self) -> None:
+        super().__init__("this workspace has no model yet; `unfit train` makes one")

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unfit.cli.common import JsonOption, WorkspaceOption, errors, find_workspace, say
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import BadInput, Untrained
 
 if TYPE_CHECKING:
     from unfit.store.access import Access
@@ -94,7 +94,7 @@ def _open(folder: Path, with_token: bool = True) -> "tuple[ServiceTable, str | N
 
     with Workspace(folder) as ws:
         if ws.store.employed() is None:
-            raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+            raise Untrained
         access = Access(ws.store)
         some = any(t.revoked_at is None and "admin" in t.roles for t in access.tokens())
         first = None

@@ -1,7 +1,8 @@
 """Who may do what. Denied by default: a route without a rule cannot be made.
 
-`@allow(...)` names the roles of a route; `Guarded` asks the gate before anything of the request is
-read. Tokens come as a bearer (the API) or behind a session cookie (the dashboard), never both.
+`@allow(...)` names the roles of a route; `Guarded` asks the gate before the request is read, but
+for the few bytes of a prediction. Tokens come as a bearer (the API) or behind a session cookie (the
+dashboard), never both.
 """
 
 import hashlib

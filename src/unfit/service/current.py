@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from unfit.data.objects import ObjectEncoder
-from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.errors import BadInput, Unavailable
 from unfit.store.watching import Seen, Watch
 from unfit.workspace import Workspace
-from unfit.workspace.loaded import Card, Scorer, load_scorer
+from unfit.workspace.in_use import InUse
+from unfit.workspace.loaded import Scorer
 
 ASK_SECONDS = 5.0
 
@@ -119,12 +120,10 @@ class Current:
     """Loads a version when there is a new one; those who need it wait for it, nobody else."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._store, self._artifacts = workspace.store, workspace.artifacts
-        self._workspace = workspace
+        self._workspace, self._in_use = workspace, InUse(workspace.store, workspace.artifacts)
         self._loading = asyncio.Lock()
         self._seen = -1
         self._have: Scoring | None = None
-        self._cards: dict[str, tuple[Card, ObjectEncoder]] = {}  # by their hash
         self.caught_up = False
 
     async def scoring(self, seen: Seen) -> Scoring:
@@ -137,24 +136,10 @@ class Current:
             return self._have
 
     def _load(self) -> Scoring:
-        for _ in range(20):
-            version = self._store.employed()
-            if version is None:
-                raise Unavailable("this workspace has no model yet; `unfit train` makes one")
-            self.caught_up = self.caught_up or self._workspace.caught_up()
-            if not self.caught_up:
-                raise Unavailable("people on the deletion list are being forgotten; try again soon")
-            if version.model_sha is None or version.card_sha is None:
-                raise Unavailable("the model was withdrawn: too few classes have rows left")
-            known = self._cards.get(version.card_sha)  # most versions share one
-            try:
-                scorer = load_scorer(version, self._artifacts, known and known[0])
-            except Damaged:  # or superseded, and purged, since we asked
-                if self._store.employed() == version:
-                    raise
-                continue
-            if known is None:
-                known = (scorer.card, ObjectEncoder(scorer.card.encoding))
-                self._cards = {version.card_sha: known}
-            return Scoring(scorer, known[1])
-        raise Unavailable("the model changes faster than it can be read")
+        scorer = self._in_use.scorer()
+        self.caught_up = self.caught_up or self._workspace.caught_up()
+        if not self.caught_up:
+            raise Unavailable("people on the deletion list are being forgotten; try again soon")
+        if self._have is not None and self._have.scorer.card is scorer.card:  # as most versions do
+            return Scoring(scorer, self._have.encoder)
+        return Scoring(scorer, ObjectEncoder(scorer.card.encoding))

@@ -9,12 +9,10 @@ from unfit.service.current import Current, Pulse
 from unfit.service.log import Log
 from unfit.service.observing import Metrics
 from unfit.store.access import Access
-from unfit.store.jobs import Jobs, Lease
+from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
 from unfit.store.repository import Store
 from unfit.workspace import Workspace
 from unfit.workspace.config import Config
-
-LEASE_SECONDS = 5.0
 
 
 @dataclass

@@ -58,9 +58,6 @@ class Family:
             self._end()
             shutil.rmtree(self._metrics, ignore_errors=True)
 
-    def pids(self, kind: str) -> list[int]:
-        return [c.process.pid for c in self._children if c.kind == kind]
-
     def _start(self, kind: str) -> None:
         environment = os.environ | {LIFELINE: "0", "PROMETHEUS_MULTIPROC_DIR": self._metrics}
         command = [sys.executable, "-m", "unfit.service.child", kind, str(self._folder)]

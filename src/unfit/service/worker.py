@@ -17,9 +17,8 @@ from typing import TypeVar
 
 from unfit.errors import UnfitError
 from unfit.service.log import Log
-from unfit.service.parts import LEASE_SECONDS
 from unfit.service.processes import LIFELINE, lifeline
-from unfit.store.jobs import Jobs, Lease
+from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
 from unfit.workspace.keeper import now
@@ -28,6 +27,7 @@ POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0
 QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
 PURGE_SECONDS = 1.0  # between purges: nobody writes meanwhile, and readers may have to wait
+FAILED_SECONDS = 1.0  # before the next try of anything
 CATCH_UP_SECONDS = 5.0  # between looks at the deletion list
 NICENESS = 10
 
@@ -135,7 +135,6 @@ class Worker:
         started = time.perf_counter()
         applied = self._try("apply", self._workspace.apply)
         if applied is None:
-            self._stop.wait(1.0)
             return False
         took = round(1000 * (time.perf_counter() - started), 1)
         self._log.line("applied", requests=applied, ms=took, version=_number(self._workspace))
@@ -162,8 +161,7 @@ class Worker:
             return work()
         except UnfitError as error:
             self._log.line(f"{what}-failed", error=str(error))
-            if what in ("lease", "turn"):  # the database, or the disk: they may come back
-                self._stop.wait(1.0)
+            self._stop.wait(FAILED_SECONDS)  # the database, or the disk: they may come back
             return None
 
     # --- jobs ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from unfit.store.schema import jobs, leases
 
 WAITING = 20  # jobs that may wait
 ATTEMPTS = 3
+LEASE_SECONDS = 5.0  # without a beat, before a lease is taken over
 
 
 class Jobs:

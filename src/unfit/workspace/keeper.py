@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.errors import CannotTrain, Damaged, Unavailable
+from unfit.errors import CannotTrain, Damaged, Unavailable, Untrained
 from unfit.points import reach
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
@@ -78,7 +78,7 @@ class Keeper:
 
     def require_version(self) -> Version:
         if self.current is None:
-            raise Unavailable("this workspace has no model yet; `unfit train` makes one")
+            raise Untrained
         return self.current
 
     def dataset(self) -> Dataset:

@@ -3,7 +3,7 @@ a crash left undone, does its work aside, commits in one transaction, and purges
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -15,13 +15,15 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.data.ingest import split, spool
 from unfit.data.sources import open_source
-from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.errors import Unavailable, Untrained
 from unfit.points import reach
-from unfit.store.records import Applied, Decision, IdKind, Version
+from unfit.store.records import Applied, Decision, Version
 from unfit.workspace import auditing, erasing, exporting, purging, training
 from unfit.workspace.forgetting import Ids, Resolved
+from unfit.workspace.in_use import InUse
 from unfit.workspace.keeper import Keeper, now
-from unfit.workspace.loaded import Scorer, load_scorer
+from unfit.workspace.loaded import Scorer
+from unfit.workspace.naming import ids_of, named, refuse, text_of
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.results import Employed, Forgotten, Status
 from unfit.workspace.training import Told
@@ -40,8 +42,7 @@ class Workspace:
         self.store = self._keeper.store
         self.list_path = self._keeper.deletions.path
         self.artifacts = self._keeper.artifacts
-        self._scorer: Scorer | None = None
-        self._scorer_of: tuple[int, str | None, str | None] | None = None
+        self._in_use = InUse(self.store, self.artifacts)
         self._list_checked = False
 
     def prepare(self) -> None:
@@ -142,7 +143,7 @@ class Workspace:
 
         by: whose token asks. limit: how many requests may wait.
         """
-        return self._submit(_ids(subjects, rows), key, by, limit)
+        return self._submit(ids_of(subjects, rows), key, by, limit)
 
     def apply(self, told: Told | None = None) -> int:
         """Apply all requests that wait, together; how many there were."""
@@ -166,14 +167,14 @@ class Workspace:
         nothing and says what would happen.
         """
         started = time.perf_counter()
-        ids = _ids(subjects, rows)
-        key = None if key is None else _text(key, "the key")
+        ids = ids_of(subjects, rows)
+        key = None if key is None else text_of(key, "the key")
         if dry_run or strict:
             with self._writing() as keeper:
                 keeper.require_version()
                 resolved = erasing.resolve_ids(keeper, ids)
                 if strict and not (key and keeper.store.requests(key=key)):
-                    _refuse(ids, resolved)
+                    refuse(ids, resolved)
                 if dry_run:
                     return self._foreseen(keeper, ids, resolved, key or "")
         with self._writing() as keeper:
@@ -217,23 +218,7 @@ class Workspace:
                 with self._writing():
                     pass
             self._list_checked = True
-        for _ in range(10):
-            version = keeper.store.employed()
-            if version is None:
-                raise Unavailable("this workspace has no model yet; `unfit train` makes one")
-            if version.model_sha is None:
-                raise Unavailable("the model was withdrawn: too few classes have rows left")
-            made_of = (version.number, version.model_sha, version.card_sha)
-            if self._scorer is not None and self._scorer_of == made_of:
-                return self._scorer
-            try:
-                self._scorer = load_scorer(version, keeper.artifacts)
-                self._scorer_of = made_of
-                return self._scorer
-            except Damaged:  # or superseded, and purged, since we asked
-                if keeper.store.employed() == version:
-                    raise
-        raise Unavailable("the model changes faster than it can be read")
+        return self._in_use.scorer()
 
     def audit(
         self, *, deleted: str | Path | None = None, threshold: float | None = None,
@@ -280,8 +265,8 @@ class Workspace:
         self, ids: Ids, key: str | None, by: str | None = None, limit: int | None = None
     ) -> str:
         if self._keeper.current is None and self.store.employed() is None:
-            raise Unavailable("this workspace has no model yet; `unfit train` makes one")
-        key = uuid.uuid4().hex if key is None else _text(key, "the key")
+            raise Untrained
+        key = uuid.uuid4().hex if key is None else text_of(key, "the key")
         self.store.submit(key, ids, self._keeper.clock(), by, limit)
         reach("forget.submitted")
         return key
@@ -308,7 +293,7 @@ class Workspace:
         expected = float(np.median(like[-10:])) if like else took
         return Forgotten(
             key, len(resolved.positions), resolved.subjects,
-            _named(ids, resolved.outcomes, "repeated"), _named(ids, resolved.outcomes, "unknown"),
+            named(ids, resolved.outcomes, "repeated"), named(ids, resolved.outcomes, "unknown"),
             version.number, action, reason, estimate, self.config.policy.disparity, expected,
             purged=False, dry_run=True,
         )  # fmt: skip
@@ -320,7 +305,7 @@ class Workspace:
         outcomes, why = batch.outcomes[key], batch.why
         return Forgotten(
             key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
-            _named(ids, outcomes, "repeated"), _named(ids, outcomes, "unknown"), batch.version,
+            named(ids, outcomes, "repeated"), named(ids, outcomes, "unknown"), batch.version,
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity, seconds,
             purged=keeper.purged, replayed=replayed,
@@ -341,44 +326,3 @@ def _employed(version: Version, fresh: training.Fresh, left_out: int = 0) -> Emp
         fresh.card.encoding.width, version.accuracy or 0.0, fresh.opened.baseline.slope,
         version.seconds, left_out,
     )  # fmt: skip
-
-
-def _ids(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdKind, str]]:
-    for given, what in ((subjects, "subjects"), (rows, "rows")):
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            raise BadInput(f"{what} must be a list of ids, not {given!r}")
-    ids: list[tuple[IdKind, str]] = [("subject", _id(value, "subject")) for value in subjects]
-    ids += [("row", _id(value, "row")) for value in rows]
-    if not ids:
-        raise BadInput("the request names nobody; give subjects or rows")
-    return sorted(ids)  # the same request in whatever order
-
-
-def _id(value: object, what: str) -> str:
-    if value is None or isinstance(value, bool | bytes):
-        raise BadInput(f"{value!r} is no {what} id; ids are texts or numbers")
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    return _text(text, f"a {what} id")
-
-
-def _text(text: str, what: str) -> str:
-    if not text or "\0" in text:
-        raise BadInput(f"{what} is empty or holds a zero byte")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadInput(f"{what} is not text in UTF-8") from None
-    return text
-
-
-def _named(ids: Ids, outcomes: Sequence[tuple[str, int]], wanted: str) -> tuple[str, ...]:
-    pairs = zip(ids, outcomes, strict=True)
-    return tuple(value for (_, value), (outcome, _) in pairs if outcome == wanted)
-
-
-def _refuse(ids: Ids, resolved: Resolved) -> None:
-    for wanted, said in (("unknown", "unknown"), ("repeated", "forgotten already or named twice")):
-        named = _named(ids, resolved.outcomes, wanted)
-        if named:
-            more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-            raise BadInput(f"{named[0]!r}{more}: {said}; nothing was changed (--strict)")

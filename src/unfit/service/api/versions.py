@@ -15,6 +15,7 @@ from unfit.service.api.schemas import (
 )
 from unfit.service.auth import allow
 from unfit.service.problems import Problem
+from unfit.service.standing import standing
 from unfit.workspace import exporting
 from unfit.workspace.loaded import Scorer
 
@@ -41,17 +42,15 @@ async def model(request: Request) -> ModelOut:
 @allow("operate", "audit", "erase")
 def status(request: Request) -> StatusOut:
     p = parts(request)
-    version, counts = p.store.employed(), p.store.request_counts()
-    decided = p.store.decisions(last=1)
-    rows, people = p.store.counts_forgotten()
+    now = standing(p)
+    version = now.version
     return StatusOut(
         version=version.number if version else None,
         method=version.method if version else p.config.model.method,
         remembered=version.subjects if version else 0,
-        forgotten_rows=rows, forgotten_subjects=people,
-        purge_due=p.store.model().purge_due,
-        estimate=decided[0].estimate if decided else None,
-        threshold=p.config.policy.disparity, worker=p.worker_lives(), **counts,
+        forgotten_rows=now.forgotten_rows, forgotten_subjects=now.forgotten_subjects,
+        purge_due=now.purge_due, estimate=now.estimate, threshold=now.threshold,
+        worker=now.worker, **now.counts,
     )  # fmt: skip
 
 
