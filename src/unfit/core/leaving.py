@@ -1,4 +1,4 @@
-"""Sums over rows on their way out, by BLAS alone.
+"""Sums over rows on their way out, by BLAS alone where they are wide.
 
 Its threads wait for the next call spinning; threads of our own in between would have to fight with
 them. In the precision of the rows inside a block, float64 across.
@@ -8,11 +8,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from unfit.core.narrow import narrow
 from unfit.core.objective import (
     Rows,
     block_rows,
     blocks,
     margins,
+    narrow_sums,
     positive_codes,
     scaled_rows,
     sigmoid,
@@ -24,12 +26,14 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
 
     Rows are gathered block by block into a scratch that stays in the cache.
     """
+    if index.size and not 0 <= index.min() <= index.max() < len(rows):
+        raise IndexError(f"rows {index.min()} to {index.max()} of {len(rows)}")
+    if narrow(rows.X):
+        return narrow_sums(rows, index, W)
     (k, d), p, step = W.shape, rows.X.shape[1], block_rows(rows)
     gradient, hessian = np.zeros((k, d)), np.zeros((k, d, d))
     size = min(step, index.size)
     scratch, scaled = np.empty((size, p), rows.X.dtype), np.empty((size, d), rows.X.dtype)
-    if index.size and not 0 <= index.min() <= index.max() < len(rows):
-        raise IndexError(f"rows {index.min()} to {index.max()} of {len(rows)}")
     for start in range(0, index.size, step):
         chosen = index[start : start + step]
         X = np.take(rows.X, chosen, axis=0, out=scratch[: chosen.size], mode="clip")

@@ -8,7 +8,7 @@ The functions here give the data terms; `Statistics` and the methods add the reg
 once for all: X (n, p) in float32 or float64, codes (n,) the class of each row, W (k, d) float64
 with d = p + 1 when there is an intercept (a column of ones that is never stored), k = 1 for two
 classes and otherwise one one-vs-rest problem per class. Sums are float64 whatever X is. Knows
-core.parallel.
+core.narrow and core.parallel.
 """
 
 import math
@@ -18,11 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from unfit.core.narrow import narrow, sums_of_narrow_rows
 from unfit.core.parallel import KERNEL, available_threads, run_threads
 
 BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
+_INDEXED = 1 << 20  # rows whose numbers are written down at a time
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def scaled_rows(
 
 def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
     """sum p (1 - p) x x^T for each problem, (k, d, d): SYRK inside a block, float64 across."""
+    if narrow(rows.X):
+        return _narrow_hessian(rows, W, mask)
     k, d = W.shape
     total = np.zeros((k, d, d))
     scratch = np.empty((block_rows(rows), d), rows.X.dtype)
@@ -133,6 +137,21 @@ def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np
             U = root_weighted(X, margin[:, c], rows.intercept, scratch)
             total[c] += U.T @ U  # NumPy calls SYRK for a matrix times its own transpose
     return total
+
+
+def _narrow_hessian(rows: Rows, W: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    total = np.zeros((W.shape[0], rows.d, rows.d))
+    for start in range(0, len(rows), _INDEXED):
+        stop = min(start + _INDEXED, len(rows))
+        keep = np.arange(start, stop) if mask is None else start + np.flatnonzero(mask[start:stop])
+        total += narrow_sums(rows, keep, W)[1]
+    return total
+
+
+def narrow_sums(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """sum (p - t) x, (k, d), and sum p (1 - p) x x^T, (k, d, d), over narrow rows at an index."""
+    positive = positive_codes(len(W))
+    return sums_of_narrow_rows(rows.X, rows.codes, index, W, positive, rows.intercept)
 
 
 def gradient_and_products(

@@ -7,7 +7,7 @@ of short rows does. Knows nothing of ours.
 
 import os
 import sys
-import threading
+from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable
 
 import numpy as np
@@ -53,18 +53,26 @@ def run_threads(
             if meeting is not None:
                 meeting[0] = 1 << 62
 
-    others = [threading.Thread(target=guarded, args=(t,), daemon=True) for t in range(1, threads)]
-    started = []
+    def other(thread: int, done: LockType) -> None:
+        try:
+            guarded(thread)
+        finally:
+            done.release()
+
+    # Not threading.Thread: to wait until a thread has started costs more than a short kernel.
+    running: list[LockType] = []
     try:
-        for other in others:
-            other.start()
-            started.append(other)
+        for thread in range(1, threads):
+            done = allocate_lock()
+            done.acquire()
+            start_new_thread(other, (thread, done))
+            running.append(done)
         guarded(0)
     finally:
-        if len(started) < len(others) and meeting is not None:
+        if len(running) < threads - 1 and meeting is not None:
             meeting[0] = 1 << 62
-        for other in started:
-            other.join()
+        for done in running:
+            done.acquire()
     if failures:
         raise failures[0]
 

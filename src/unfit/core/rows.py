@@ -64,6 +64,12 @@ def _send_for(flat: np.ndarray, start: int, size: int, line: int) -> None:
         prefetch(flat, j)
 
 
+@njit(nogil=True, cache=True, inline="always")
+def block_of(row_bytes: int) -> int:
+    """Rows that wait together for their gradient to be added."""
+    return max(4, min(BLOCK, BLOCK_BYTES // row_bytes // 4 * 4))
+
+
 @njit(**KERNEL)
 def add_gradient(
     X: np.ndarray, slots: np.ndarray, start: int, stop: int, codes: np.ndarray, positive: int,
@@ -81,7 +87,7 @@ def add_gradient(
     line = 64 // X.itemsize
     short = width * X.itemsize < SHORT_ROW_BYTES
     soon = (ahead - start) * width
-    block = max(4, min(BLOCK, BLOCK_BYTES // (width * X.itemsize) // 4 * 4))
+    block = block_of(width * X.itemsize)
     for first in range(start, stop, block):
         count = min(block, stop - first)
         whole = count // 4 * 4

@@ -129,3 +129,77 @@ def add4(typingctx, flat, o0, o1, o2, o3, r0, r1, r2, r3, g, width):
         return context.get_dummy_value()
 
     return signature, codegen
+
+
+@intrinsic
+def scale1(typingctx, flat, offset, scale, out):
+    """out = scale times the row that starts at the offset, as long as out."""
+    number = flat.dtype
+    signature = types.void(flat, types.intp, number, out)
+
+    def codegen(context, builder, signature, args):
+        x = _data(context, builder, signature.args[0], args[0])
+        row = context.make_array(signature.args[3])(context, builder, args[3])
+        loop = _Loop(context, builder, number, builder.extract_value(row.shape, 0))
+        scale = loop.spread(args[2])
+
+        def body(j, parts):
+            for part in parts:
+                xj = loop.load(x, builder.add(args[1], j), part)
+                product = builder.fmul(xj, scale, flags=_FAST)
+                builder.store(product, loop.at(row.data, j, part), align=loop.size)
+
+        loop.run(body)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+TILE = 4  # rows of a tile of outer products: 4 by 3 vectors are twelve of sixteen registers
+
+
+def _outer(columns):
+    @intrinsic
+    def outer(typingctx, flat, count, width, i, j, out):
+        number = flat.dtype
+        signature = types.void(flat, *[types.intp] * 4, out)
+
+        def codegen(context, builder, signature, args):
+            u = _data(context, builder, signature.args[0], args[0])
+            h = _data(context, builder, signature.args[5], args[5])
+            _, count, width, i, j, _ = args
+            loop = _Loop(context, builder, number, width)
+            place = [
+                builder.add(builder.mul(builder.add(i, ir.Constant(i.type, row)), width), j)
+                for row in range(TILE)
+            ]
+            sums = [
+                [
+                    cgutils.alloca_once_value(builder, loop.load(h, place[row], part))
+                    for part in range(columns)
+                ]
+                for row in range(TILE)
+            ]
+            zero, stop = ir.Constant(width.type, 0), builder.mul(count, width)
+            with cgutils.for_range_slice(builder, zero, stop, width) as (start, _):
+                at = builder.add(start, j)
+                vectors = [loop.load(u, at, part) for part in range(columns)]
+                for row in range(TILE):
+                    one = builder.add(builder.add(start, i), ir.Constant(i.type, row))
+                    scale = loop.spread(builder.load(builder.gep(u, [one])))
+                    for part in range(columns):
+                        kept = sums[row][part]
+                        total = loop.multiply_add(vectors[part], scale, builder.load(kept))
+                        builder.store(total, kept)
+            for row in range(TILE):
+                for part in range(columns):
+                    value = builder.load(sums[row][part])
+                    builder.store(value, loop.at(h, place[row], part), align=loop.size)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return outer
+
+
+outer1, outer2, outer3 = _outer(1), _outer(2), _outer(3)

@@ -1,0 +1,96 @@
+"""Sums over rows that leave, narrow and wide, against the plain formulae."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from unfit.core import narrow
+from unfit.core.leaving import sums_of_rows
+from unfit.core.objective import Rows, hessian_sum
+
+
+def problem(rng, n, p, n_classes, dtype, intercept):
+    X = (rng.standard_normal((n, p)) / np.sqrt(p)).astype(dtype)
+    codes = rng.integers(0, n_classes, n)
+    W = rng.standard_normal((1 if n_classes == 2 else n_classes, p + intercept))
+    return Rows(X, codes, intercept), W
+
+
+def plain(rows, index, W):
+    """By the formulae, in float64."""
+    X = reference.with_ones(rows.X, rows.intercept)[index].astype(np.float64)
+    gradient = [
+        reference.gradient(w, X, reference.targets(rows.codes, c, len(W))[index], 0)
+        for c, w in enumerate(W)
+    ]
+    return np.array(gradient), np.array([reference.hessian(w, X, 0) for w in W])
+
+
+def assert_sums(found, expected, dtype, count):
+    tolerance = (1e-6 if dtype == "float32" else 1e-12) * max(1, count)
+    for sums, correct in zip(found, expected, strict=True):
+        np.testing.assert_allclose(sums, correct, rtol=0, atol=tolerance)
+
+
+@given(
+    seed=st.integers(0, 1000), n=st.integers(1, 150), p=st.integers(1, 70),
+    n_classes=st.sampled_from([2, 3]), dtype=st.sampled_from(["float32", "float64"]),
+    intercept=st.booleans(), share=st.sampled_from([0, 0.1, 0.7, 1]),
+)  # fmt: skip
+def test_sums_at_an_index_are_those_of_the_plain_formulae(
+    seed, n, p, n_classes, dtype, intercept, share
+):
+    rng = np.random.default_rng(seed)
+    rows, W = problem(rng, n, p, n_classes, dtype, intercept)
+    index = rng.permutation(n)[: round(share * n)]
+    found = sums_of_rows(rows, index, W)
+    assert_sums(found, plain(rows, index, W), dtype, len(index))
+    assert np.array_equal(found[1], found[1].swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("p", [120, 128, 200, 256, 300])
+def test_narrow_and_wide_rows_are_summed_alike(p, dtype):
+    """p on both sides of where the kernel hands over to BLAS."""
+    rng = np.random.default_rng(p)
+    rows, W = problem(rng, 500, p, 2, dtype, True)
+    index = rng.permutation(500)[:333]
+    assert_sums(sums_of_rows(rows, index, W), plain(rows, index, W), dtype, 333)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_the_rows(threads, monkeypatch):
+    monkeypatch.setattr(narrow, "available_threads", lambda: threads)
+    monkeypatch.setattr(narrow, "_WORTH_A_THREAD", 1)
+    rng = np.random.default_rng(0)
+    rows, W = problem(rng, 301, 9, 3, "float64", True)
+    index = rng.permutation(301)[:200]
+    assert_sums(sums_of_rows(rows, index, W), plain(rows, index, W), "float64", 200)
+
+
+def test_float32_sums_of_many_rows_keep_their_digits():
+    rng = np.random.default_rng(0)
+    rows, W = problem(rng, 400_000, 3, 2, "float32", True)
+    found, expected = hessian_sum(rows, W), plain(rows, np.arange(400_000), W)[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * expected.max())
+
+
+@pytest.mark.parametrize("order", ["F", "strided"])
+def test_rows_that_do_not_lie_one_after_the_other(order):
+    rng = np.random.default_rng(0)
+    rows, W = problem(rng, 90, 6, 2, "float64", True)
+    X = np.asfortranarray(rows.X) if order == "F" else np.repeat(rows.X, 2, axis=1)[:, ::2]
+    odd = Rows(X, rows.codes, True)
+    index = rng.permutation(90)[:40]
+    assert_sums(sums_of_rows(odd, index, W), plain(rows, index, W), "float64", 40)
+    np.testing.assert_allclose(hessian_sum(odd, W), hessian_sum(rows, W), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("p", [4, 300])
+@pytest.mark.parametrize("wrong", [-1, 10])
+def test_an_index_outside_the_rows_is_refused(p, wrong):
+    rows, W = problem(np.random.default_rng(0), 10, p, 2, "float32", False)
+    with pytest.raises(IndexError, match="of 10"):
+        sums_of_rows(rows, np.array([0, wrong]), W)
