@@ -8,6 +8,7 @@ from unfit.audit import predicted
 from unfit.core.metrics import accuracy, sape
 from unfit.data.catalog import CATALOG, load
 from unfit.errors import BadInput
+from unfit.experiments import timing
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.doing import do, group_of, groups
 from unfit.experiments.laboratory import Laboratory
@@ -124,3 +125,39 @@ def test_a_wrong_plan_is_said_to_be_so():
         read_plan("x", text.format("train2", "sigmas"))
     with pytest.raises(BadInput, match=r"x\.yaml: a run of kind train has no 'laws'"):
         read_plan("x", text.format("train", "laws"))
+
+
+def test_few_rows_are_drawn_more_often(laboratory):
+    text = (
+        "kind: table\ntitle: x\nruns:\n  - kind: retrain\n    laws: [uniform-random]\n"
+        "    fractions: [0.01, 0.25]\n    seeds: 2\n    rows: 30\n"
+    )
+    n = laboratory.data.n
+    for effort, most in ((Effort(), 99), (Effort(seeds=3), 3)):
+        runs = list(read_plan("x", text).runs(laboratory, effort))
+        for fraction in (0.01, 0.25):
+            each = round(fraction * n)
+            seeds = [run.seed for run in runs if run.fraction == fraction]
+            assert seeds == list(range(min(most, max(2, -(-30 // each)))))
+
+
+@pytest.mark.parametrize("method", ["influence", "deltagrad"])
+def test_slow_unlearning_is_timed_beside_sgd(laboratory, method, monkeypatch):
+    """Retraining is measured again, right after it, and only where the two take about as long."""
+    asked = []
+    by_sgd = timing._sgd
+
+    def counted(*given):
+        work = by_sgd(*given)
+        return lambda: (asked.append(1), work())
+
+    monkeypatch.setattr(timing, "_sgd", counted)
+    tau = CONTENDERS[method].taus[-1].name
+    run = Run("timing", "tiny", "targeted-informed", 0.1, method, tau, 0.0, 0)
+    for alike in (0, 10**9):
+        asked.clear()
+        monkeypatch.setattr(timing, "ALIKE", alike)
+        ((_, row),) = do(laboratory, [run])
+        assert len(asked) == timing.AT_MOST * (2 if alike else 1)
+        assert 0 < row["seconds_unlearn"] < 10
+        assert 0 < row["seconds_retrain_sgd"] < 10

@@ -2,7 +2,9 @@
 
 A file names its kind (figure, table), title, where it is in the paper, and its runs: lists of
 laws, volumes or fractions, methods, taus, sigmas, seeds and policies, all combinations of which
-are wanted. What depends on a data set (its volumes, how much a law can delete) is filled in here.
+are wanted. `rows` asks for more seeds where few rows are deleted: so many that all of them delete
+that many together. What depends on a data set (its volumes, how much a law can delete) is filled in
+here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +18,13 @@ import yaml
 
 from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS
-from unfit.experiments.deletions import LAWS
+from unfit.experiments.deletions import LAWS, count_of
 from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.runs import Run
 
 VOLUMES = ("small", "medium", "large")
 FIELDS = {
-    "retrain": {"laws", "fractions", "volumes", "seeds"},
+    "retrain": {"laws", "fractions", "volumes", "seeds", "rows"},
     "train": {"methods", "sigmas", "seeds"},
     "unlearn": {
         "laws", "fractions", "volumes", "methods", "taus", "sigmas", "seeds", "up_to",
@@ -90,7 +92,7 @@ def read_plan(name: str, text: str) -> Plan:
 
 def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
     kind, name = sweep["kind"], laboratory.name
-    seeds = range(min(sweep.get("seeds", 1), effort.seeds or sweep.get("seeds", 1)))
+    seeds = range(_at_most(sweep.get("seeds", 1), effort))
     sigmas = _thinned(sweep.get("sigmas", [0.0]), effort.thin)
     if kind == "train":
         for method, sigma, seed in product(_methods(sweep), sigmas, seeds):
@@ -99,8 +101,9 @@ def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) ->
     for law in _listed(sweep["laws"], LAWS):
         fractions = _fractions(sweep, laboratory, law, effort)
         if kind == "retrain":
-            for fraction, seed in product(fractions, seeds):
-                yield Run(kind, name, law, fraction, seed=seed)
+            for fraction in fractions:
+                for seed in range(_draws(sweep, laboratory, fraction, effort)):
+                    yield Run(kind, name, law, fraction, seed=seed)
         elif kind == "stream":
             for method, policy in product(_methods(sweep), sweep["policies"]):
                 for step, fraction in enumerate(fractions, 1):
@@ -109,6 +112,18 @@ def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) ->
             for fraction, method, sigma, seed in product(fractions, _methods(sweep), sigmas, seeds):
                 for tau in _taus(sweep, method):
                     yield Run(kind, name, law, fraction, method, tau, sigma, seed)
+
+
+def _at_most(seeds: int, effort: Effort) -> int:
+    return seeds if effort.seeds is None else min(seeds, effort.seeds)
+
+
+def _draws(
+    sweep: Mapping[str, Any], laboratory: Laboratory, fraction: float, effort: Effort
+) -> int:
+    """Seeds of a fraction: those the sweep names, more if together they delete too few rows."""
+    each = max(1, count_of(fraction, laboratory.data.n))
+    return _at_most(max(sweep.get("seeds", 1), -(-sweep.get("rows", 0) // each)), effort)
 
 
 def _fractions(
