@@ -20,14 +20,18 @@ def problem(request):
     return X, codes, request.param
 
 
+def call_it_wide(monkeypatch):
+    monkeypatch.setattr("unfit.core.statistics.WIDE", 1)
+    monkeypatch.setattr("unfit.core.statistics.FEW_ROWS", 1)
+
+
 @pytest.mark.parametrize("solver", ["newton", "sgd"])
 @pytest.mark.parametrize("batch", [None, M // 2, M // 8, 7])
 @pytest.mark.parametrize("path", ["woodbury", "iterate", "factorize", "refined", "near", "cold"])
 @pytest.mark.parametrize("name", ["fisher", "influence"])
 def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatch):
-    if path == "iterate":  # which is for wide problems: call this one wide
-        monkeypatch.setattr("unfit.core.statistics.WIDE", 1)
-        monkeypatch.setattr("unfit.core.statistics.FEW_ROWS", 1)
+    if path == "iterate":
+        call_it_wide(monkeypatch)
     X, codes, n_classes = problem
     data = CpuEngine(X, codes, n_classes, True)
     deleted = np.sort(np.random.default_rng(1).choice(900, M, replace=False))
@@ -48,6 +52,45 @@ def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatc
     for c in range(data.k):
         t = reference.targets(codes, c, data.k)
         w = reference.one_step(name, state.weights[c], dense, t, deleted, 1e-4, batch or M)
+        assert np.linalg.norm(after.weights[c] - w) <= 1e-8 * np.linalg.norm(w)
+
+
+@pytest.mark.parametrize("kind", [0, 1])
+@pytest.mark.parametrize("share", [0.3, 0.75])
+@pytest.mark.parametrize("name", ["fisher", "influence"])
+def test_much_of_a_class_leaves_as_in_the_dense_formula(problem, name, share, kind, monkeypatch):
+    call_it_wide(monkeypatch)
+    X, codes, n_classes = problem
+    data = CpuEngine(X, codes, n_classes, True)
+    data.forget(np.arange(40))
+    there = 40 + np.flatnonzero(codes[40:] == kind)
+    deleted = np.concatenate([there[: round(share * len(there))], [77]])
+    deleted = np.unique(deleted)
+    method = METHODS[name](Settings(deletion_batch_size=len(deleted)))
+    state = method.prepare(method.train(data, np.random.default_rng(2)), data)
+    assert (state.statistics.sides is not None) == (n_classes == 2)
+    after = method.unlearn(state, data, deleted, np.random.default_rng(3))
+    dense, gone = reference.with_ones(X, True)[40:], deleted - 40
+    for c in range(data.k):
+        t = reference.targets(codes, c, data.k)[40:]
+        w = reference.one_step(name, state.weights[c], dense, t, gone, 1e-4, len(gone))
+        assert np.linalg.norm(after.weights[c] - w) <= 1e-8 * np.linalg.norm(w)
+
+
+@pytest.mark.parametrize("name", ["fisher", "influence"])
+def test_most_of_both_classes_leave_as_in_the_dense_formula(problem, name, monkeypatch):
+    call_it_wide(monkeypatch)
+    monkeypatch.setattr("unfit.core.statistics.MANY_ROWS_OF_ALL", 1.0)
+    X, codes, n_classes = problem
+    data = CpuEngine(X, codes, n_classes, True)
+    deleted = np.sort(np.random.default_rng(1).choice(900, 450, replace=False))
+    method = METHODS[name](Settings(deletion_batch_size=450))
+    state = method.prepare(method.train(data, np.random.default_rng(2)), data)
+    after = method.unlearn(state, data, deleted, np.random.default_rng(3))
+    dense = reference.with_ones(X, True)
+    for c in range(data.k):
+        t = reference.targets(codes, c, data.k)
+        w = reference.one_step(name, state.weights[c], dense, t, deleted, 1e-4, 450)
         assert np.linalg.norm(after.weights[c] - w) <= 1e-8 * np.linalg.norm(w)
 
 

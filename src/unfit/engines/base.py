@@ -10,9 +10,11 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from unfit.core.factors import Factor
 from unfit.core.objective import Rows
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan, Progress
+from unfit.core.statistics import Statistics
 
 
 class Engine(Protocol):
@@ -53,10 +55,22 @@ class Engine(Protocol):
         """Drop rows from the data. Methods never call it: whoever employs the new model does."""
         ...
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The precision of the rows."""
+        ...
+
     def take(self, rows: np.ndarray) -> Rows: ...
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The gradient (k, d) and Hessian (k, d, d) sums of the given rows."""
+        ...
+
+    def by_sides(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
+        """The gradient sum (1, d) of the given rows, and the Hessian of those that remain then.
+
+        Two classes, sums of each of which are known: the smaller side of a class is looked at.
+        """
         ...
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray: ...

@@ -9,9 +9,11 @@ from typing import Self
 import numpy as np
 
 from unfit.core import leaving, objective, replay, sgd
+from unfit.core.factors import Factor
 from unfit.core.objective import Rows
 from unfit.core.parallel import CACHE_LINE, VECTOR
 from unfit.core.sgd import Layout
+from unfit.core.statistics import Statistics
 
 
 class CpuEngine:
@@ -24,6 +26,10 @@ class CpuEngine:
         self.remaining = np.ones(len(X), np.bool_)
         self.n_remaining = len(X)
         self._layout: tuple[np.ndarray, Layout] | None = None
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.rows.X.dtype
 
     @property
     def codes(self) -> np.ndarray:
@@ -59,6 +65,11 @@ class CpuEngine:
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return leaving.sums_of_rows(self.rows, rows, W)
+
+    def by_sides(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
+        if known.sides is None:
+            raise ValueError("no sums of each class were prepared")
+        return known.sides.leave(self.rows, self.remaining, rows, known.weights, known.l2)
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return objective.margins(self.rows.X[rows], W)

@@ -17,6 +17,7 @@ import numpy as np
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooFar
 from unfit.core.leaving import gradient_by_blas
 from unfit.core.objective import Rows, margins, root_weighted
+from unfit.core.sides import Sides
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
     Statistics,
@@ -24,6 +25,7 @@ from unfit.core.statistics import (
     factors_less,
     factors_without,
     gradient_of_rows,
+    worth_sides,
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split
@@ -79,14 +81,18 @@ class OneStep(Method):
     ) -> np.ndarray:
         """The step from kept sums: only the rows that leave are looked at."""
         W = known.weights
-        if cheapest(known, len(batch)) == "factorize":
+        factors: Sequence[Factor]
+        way = cheapest(known, len(batch))
+        if way == "factorize":
             gradient, hessian = data.sums_of(W, batch)
-            of_deleted = gradient + self.settings.l2 * len(batch) * W
             factors = factors_less(known, hessian, len(batch))
+        elif way == "sides":
+            gradient, factor = data.by_sides(known, batch)
+            factors = [factor]
         else:
             rows = data.take(batch)
-            of_deleted = gradient_by_blas(rows, W) + self.settings.l2 * len(batch) * W
-            factors = factors_without(known, rows)
+            gradient, factors = gradient_by_blas(rows, W), factors_without(known, rows)
+        of_deleted = gradient + self.settings.l2 * len(batch) * W
         return self.step(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 
     @property
@@ -141,4 +147,20 @@ class OneStep(Method):
             return state
         statistics = state.statistics or self.statistics(data, state.weights)
         wants_roots = self.roots and self.settings.sigma > 0
-        return replace(state, statistics=statistics.with_factors(wants_roots))
+        statistics = statistics.with_factors(wants_roots)
+        batch = self.settings.deletion_batch_size
+        if batch is not None and not wants_roots and worth_sides(data.k, data.d, batch):
+            statistics = replace(statistics, sides=self._sides(statistics, data))
+        return replace(state, statistics=statistics)
+
+    def _sides(self, known: Statistics, data: Engine) -> Sides:
+        """Sums of each class, worth their price where mini-batches of many rows will leave."""
+        W, ridge = known.weights, known.l2 * known.n
+        mask = data.remaining & (data.codes == 0)
+        zeros = int(np.count_nonzero(mask))
+        gradient = data.gradient_sum(W, mask)[0]
+        both = np.array([gradient, known.gradient_sum[0] - ridge * W[0] - gradient])
+        return Sides.of(
+            known.hessian_sum[0], data.hessian_sum(W, mask)[0], both, (zeros, known.n - zeros),
+            ridge, data.dtype,
+        )  # fmt: skip
