@@ -274,6 +274,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if deleted[0] < 0 or deleted[-1] >= n:
             unknown = deleted[(deleted < 0) | (deleted >= n)]
             raise ValueError(f"unknown rows {_some(unknown)}: rows are numbered 0 to {n - 1}")
+        deleted = deleted.astype(np.intp, copy=False)
         repeated = deleted[1:][deleted[1:] == deleted[:-1]]
         if len(repeated):
             raise ValueError(f"rows {_some(np.unique(repeated))} are named more than once")

@@ -51,7 +51,7 @@ def test_sums_at_an_index_are_those_of_the_plain_formulae(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("p", [120, 128, 200, 256, 300])
+@pytest.mark.parametrize("p", [120, 127, 128, 200, 255, 256, 300])
 def test_narrow_and_wide_rows_are_summed_alike(p, dtype):
     """p on both sides of where the kernel hands over to BLAS."""
     rng = np.random.default_rng(p)
@@ -73,8 +73,30 @@ def test_threads_share_the_rows(threads, monkeypatch):
 def test_float32_sums_of_many_rows_keep_their_digits():
     rng = np.random.default_rng(0)
     rows, W = problem(rng, 400_000, 3, 2, "float32", True)
-    found, expected = hessian_sum(rows, W), plain(rows, np.arange(400_000), W)[1]
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * expected.max())
+    everything = np.arange(400_000)
+    gradient, hessian = plain(rows, everything, W)
+    np.testing.assert_allclose(hessian_sum(rows, W), hessian, rtol=0, atol=1e-6 * hessian.max())
+    found = sums_of_rows(rows, everything, W)[0]
+    np.testing.assert_allclose(found, gradient, rtol=0, atol=1e-6 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_outer_products_of_every_width(dtype):
+    rng = np.random.default_rng(0)
+    lanes = narrow.VECTOR // np.dtype(dtype).itemsize
+    for width in range(lanes, 12 * lanes + 1, lanes):
+        U = rng.standard_normal((9, width)).astype(dtype)
+        for count in (0, 1, 5, 9):
+            total = np.zeros((width, width), dtype)
+            narrow._add_outer(U, count, total)
+            expected = np.triu(U[:count].astype(np.float64).T @ U[:count])
+            np.testing.assert_allclose(np.triu(total), expected, rtol=0, atol=1e-5)
+
+
+def test_many_problems_of_many_columns_are_for_blas():
+    X = np.zeros((10, 200), np.float32)
+    assert narrow.narrow(X, 1)
+    assert not narrow.narrow(X, 10)
 
 
 @pytest.mark.parametrize("order", ["F", "strided"])

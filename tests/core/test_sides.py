@@ -17,9 +17,11 @@ L2 = 1e-2
 class Case:
     """Rows of two classes, some forgotten before, weights, and the sums of each class."""
 
-    def __init__(self, seed, n=120, p=9, dtype="float64", intercept=True):
+    def __init__(self, seed, n=120, p=9, dtype="float64", intercept=True, X=None, l2=L2):
         rng = np.random.default_rng(seed)
-        X = (rng.standard_normal((n, p)) / np.sqrt(p)).astype(dtype)
+        if X is None:
+            X = (rng.standard_normal((n, p)) / np.sqrt(p)).astype(dtype)
+        n, self.l2 = len(X), l2
         codes = (X[:, 0] + 0.3 * rng.standard_normal(n) > 0).astype(np.int64)
         self.rng, self.rows = rng, Rows(X, codes, intercept)
         self.remaining = rng.random(n) < 0.9
@@ -30,15 +32,15 @@ class Case:
         self.sides = Sides.of(
             self.hessian(self.remaining), self.hessian(of[0], l2=0),
             np.array([self.gradient(mask, l2=0) for mask in of]), self.counts,
-            L2 * sum(self.counts), X.dtype,
+            l2 * sum(self.counts), X.dtype,
         )  # fmt: skip
 
-    def hessian(self, mask, l2=L2):
-        return reference.hessian(self.W[0], self.dense[mask], l2)
+    def hessian(self, mask, l2=None):
+        return reference.hessian(self.W[0], self.dense[mask], self.l2 if l2 is None else l2)
 
-    def gradient(self, mask, l2=L2):
+    def gradient(self, mask, l2=None):
         t = reference.targets(self.rows.codes, 0, 1)[mask]
-        return reference.gradient(self.W[0], self.dense[mask], t, l2)
+        return reference.gradient(self.W[0], self.dense[mask], t, self.l2 if l2 is None else l2)
 
     def drawn(self, shares):
         """Rows that go: a share of those that remain of each class."""
@@ -54,7 +56,7 @@ class Case:
         return mask
 
     def leave(self, gone):
-        return self.sides.leave(self.rows, self.remaining, gone, self.W, L2)
+        return self.sides.leave(self.rows, self.remaining, gone, self.W, self.l2)
 
 
 @given(
@@ -94,6 +96,60 @@ def test_threads_share_rows_and_vectors(threads, monkeypatch):
     monkeypatch.setattr(module, "available_threads", lambda: threads)
     case = Case(1, n=301, p=21)
     gone = case.drawn((0.8, 0.2))
+    rhs = case.rng.standard_normal(case.rows.d)
+    expected = np.linalg.solve(case.hessian(case.left(gone)), rhs)
+    np.testing.assert_allclose(case.leave(gone)[1].solve(rhs), expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("shares", [(0.95, 0), (0.2, 0.99)])
+def test_float32_rows_like_those_of_pictures(shares):
+    """Wide, correlated, of length 1 at most, little regularised, and most of a class gone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 40)) @ rng.standard_normal((40, 600))
+    X += 0.3 * rng.standard_normal(X.shape)
+    X /= np.linalg.norm(X, axis=1).max()
+    case = Case(0, X=X.astype(np.float32), l2=1e-4)
+    gone = case.drawn(shares)
+    gradient, factor = case.leave(gone)
+    mask = np.zeros(len(X), bool)
+    mask[gone] = True
+    correct = case.gradient(mask, l2=0)
+    assert np.linalg.norm(gradient[0] - correct) <= 1e-5 * np.linalg.norm(correct)
+    expected = np.linalg.solve(case.hessian(case.left(gone)), correct)
+    found = factor.solve(correct)
+    assert np.linalg.norm(found - expected) <= 2e-5 * np.linalg.norm(expected)
+
+
+def test_what_float32_cannot_hold_is_not_made():
+    rng = np.random.default_rng(0)
+    turned, _ = np.linalg.qr(rng.standard_normal((20, 20)))
+    X = (rng.standard_normal((300, 20)) * np.geomspace(1, 1e-5, 20)) @ turned
+    assert Case(0, X=X.astype(np.float32), l2=1e-12).sides is None
+    assert Case(0, X=X, l2=1e-12).sides is not None
+
+
+@pytest.mark.parametrize("wrong", [[-1], [120], [3, 3]])
+def test_rows_that_are_not_there_once_are_refused(wrong):
+    case = Case(5)
+    there = np.flatnonzero(case.remaining & (case.rows.codes == case.rows.codes[3]))
+    gone = np.concatenate([there[there != 3], wrong])
+    case.remaining[3] = True
+    with pytest.raises((IndexError, ValueError), match="rows"):
+        case.leave(gone)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32])
+def test_an_index_may_be_of_any_whole_numbers(kind):
+    case = Case(6)
+    gone = case.drawn((0.8, 0.1))
+    gradient, _ = case.leave(gone.astype(kind))
+    np.testing.assert_allclose(gradient, case.leave(gone)[0], rtol=1e-12)
+
+
+def test_rows_may_be_read_only():
+    case = Case(7)
+    case.rows.X.flags.writeable = case.rows.codes.flags.writeable = False
+    gone = case.drawn((0.8, 0))
     rhs = case.rng.standard_normal(case.rows.d)
     expected = np.linalg.solve(case.hessian(case.left(gone)), rhs)
     np.testing.assert_allclose(case.leave(gone)[1].solve(rhs), expected, rtol=1e-8, atol=1e-9)

@@ -10,6 +10,7 @@ from unfit.data.catalog import CATALOG, load
 from unfit.errors import BadInput
 from unfit.experiments import timing
 from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.deletions import count_of
 from unfit.experiments.doing import do, group_of, groups
 from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.plans import Effort, plans, read_plan
@@ -132,11 +133,10 @@ def test_few_rows_are_drawn_more_often(laboratory):
         "kind: table\ntitle: x\nruns:\n  - kind: retrain\n    laws: [uniform-random]\n"
         "    fractions: [0.01, 0.25]\n    seeds: 2\n    rows: 30\n"
     )
-    n = laboratory.data.n
     for effort, most in ((Effort(), 99), (Effort(seeds=3), 3)):
         runs = list(read_plan("x", text).runs(laboratory, effort))
         for fraction in (0.01, 0.25):
-            each = round(fraction * n)
+            each = count_of(fraction, laboratory.data.n)
             seeds = [run.seed for run in runs if run.fraction == fraction]
             assert seeds == list(range(min(most, max(2, -(-30 // each)))))
 
@@ -152,6 +152,7 @@ def test_slow_unlearning_is_timed_beside_sgd(laboratory, method, monkeypatch):
         return lambda: (asked.append(1), work())
 
     monkeypatch.setattr(timing, "_sgd", counted)
+    monkeypatch.setattr(timing, "ENOUGH", np.inf)
     tau = CONTENDERS[method].taus[-1].name
     run = Run("timing", "tiny", "targeted-informed", 0.1, method, tau, 0.0, 0)
     for alike in (0, 10**9):
@@ -159,5 +160,5 @@ def test_slow_unlearning_is_timed_beside_sgd(laboratory, method, monkeypatch):
         monkeypatch.setattr(timing, "ALIKE", alike)
         ((_, row),) = do(laboratory, [run])
         assert len(asked) == timing.AT_MOST * (2 if alike else 1)
-        assert 0 < row["seconds_unlearn"] < 10
-        assert 0 < row["seconds_retrain_sgd"] < 10
+        assert row["seconds_unlearn"] > 0
+        assert row["seconds_retrain_sgd"] > 0

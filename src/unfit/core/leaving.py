@@ -13,6 +13,7 @@ from unfit.core.objective import (
     Rows,
     block_rows,
     blocks,
+    check_index,
     margins,
     narrow_sums,
     positive_codes,
@@ -26,9 +27,8 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
 
     Rows are gathered block by block into a scratch that stays in the cache.
     """
-    if index.size and not 0 <= index.min() <= index.max() < len(rows):
-        raise IndexError(f"rows {index.min()} to {index.max()} of {len(rows)}")
-    if narrow(rows.X):
+    check_index(index, len(rows))
+    if narrow(rows.X, len(W)):
         return narrow_sums(rows, index, W)
     (k, d), p, step = W.shape, rows.X.shape[1], block_rows(rows)
     gradient, hessian = np.zeros((k, d)), np.zeros((k, d, d))

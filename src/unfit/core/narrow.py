@@ -17,17 +17,22 @@ from unfit.core.parallel import (
     prefetch,
     run_threads,
 )
-from unfit.core.rows import BLOCK, add_gradient, block_of
+from unfit.core.rows import BLOCK, FLUSH, add_gradient, block_of
 from unfit.core.simd import TILE, outer1, outer2, outer3, scale1
 
 NARROW = 1024  # bytes of a row up to which this beats BLAS
-FLUSH = 1024  # rows summed in their own precision
+_ACCUMULATORS = (
+    512 << 10
+)  # bytes of Hessians that may be summed at a time: they stay in the L2 cache
 _AHEAD = 16  # rows that are sent for before they are gathered: nobody could guess where they lie
 _WORTH_A_THREAD = 1 << 23  # multiply-adds
 
 
-def narrow(X: np.ndarray) -> bool:
-    return bool(X.shape[1] * X.itemsize < NARROW and X.flags.c_contiguous)
+def narrow(X: np.ndarray, k: int) -> bool:
+    """Whether the sums of k problems over these rows are made here."""
+    row = X.shape[1] * X.itemsize
+    small = row < NARROW and k * row * X.shape[1] <= _ACCUMULATORS
+    return bool(small and X.flags.c_contiguous)
 
 
 def sums_of_narrow_rows(
@@ -58,7 +63,7 @@ def _add_sums(
     intercept: bool, gradients: np.ndarray, hessians: np.ndarray,
 ) -> None:  # fmt: skip
     k, width = W.shape
-    step = block_of(width * X.itemsize)
+    step = block_of(width * X.itemsize)  # as add_gradient's: then residual is that of every row
     gathered, scaled = np.zeros((step, width), X.dtype), np.zeros((step, width), X.dtype)
     kinds, slots = np.zeros(step, codes.dtype), np.arange(step).astype(np.int32)
     residual = np.zeros(BLOCK, X.dtype)

@@ -46,13 +46,18 @@ class Rows:
         return Rows(gathered(self.X, index), self.codes[index], self.intercept)
 
 
+def check_index(index: np.ndarray, n: int) -> None:
+    """Kernels do not look where they read."""
+    if index.size and not 0 <= index.min() <= index.max() < n:
+        raise IndexError(f"rows {index.min()} to {index.max()} of {n}")
+
+
 def gathered(X: np.ndarray, index: np.ndarray) -> np.ndarray:
     """X[index], by all cores where there is much to copy."""
     threads = min(available_threads(), 1 + index.size * X.shape[1] // _WORTH_A_THREAD)
     if threads == 1 or index.dtype == np.bool_:
         return np.asarray(X[index])
-    if not 0 <= index.min() <= index.max() < len(X):
-        raise IndexError(f"rows {index.min()} to {index.max()} of {len(X)}")
+    check_index(index, len(X))
     out = np.empty((index.size, X.shape[1]), X.dtype)
 
     def body(t: int) -> None:
@@ -125,8 +130,8 @@ def scaled_rows(
 
 
 def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-    """sum p (1 - p) x x^T for each problem, (k, d, d): SYRK inside a block, float64 across."""
-    if narrow(rows.X):
+    """sum p (1 - p) x x^T for each problem, (k, d, d): float64 across blocks of rows."""
+    if narrow(rows.X, len(W)):
         return _narrow_hessian(rows, W, mask)
     k, d = W.shape
     total = np.zeros((k, d, d))

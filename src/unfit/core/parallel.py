@@ -61,6 +61,7 @@ def run_threads(
 
     # Not threading.Thread: to wait until a thread has started costs more than a short kernel.
     running: list[LockType] = []
+    whole = False
     try:
         for thread in range(1, threads):
             done = allocate_lock()
@@ -68,8 +69,9 @@ def run_threads(
             start_new_thread(other, (thread, done))
             running.append(done)
         guarded(0)
+        whole = True
     finally:
-        if len(running) < threads - 1 and meeting is not None:
+        if not whole and meeting is not None:  # Ctrl-C struck before the kernel was entered
             meeting[0] = 1 << 62
         for done in running:
             done.acquire()

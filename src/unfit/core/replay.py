@@ -14,9 +14,9 @@ from numba import njit
 from unfit.core.lbfgs import MEMORY, compact_coefficients, compact_middle
 from unfit.core.objective import positive_codes
 from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
-from unfit.core.rows import BLOCK, add_gradient
+from unfit.core.rows import BLOCK, FLUSH, add_gradient, add_to
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
-from unfit.core.sgd import FLUSH, Layout, Plan, Progress, add_parts, add_to, descend, epoch_spans
+from unfit.core.sgd import Layout, Plan, Progress, add_parts, descend, epoch_spans
 
 CURVATURE_FLOOR = 1e-6  # a pair is kept only if y.s > floor s.s
 RESOLUTION = {

@@ -18,6 +18,7 @@ from unfit.core.simd import add4, dot4
 
 BLOCK = 32  # at most so many rows wait, margins known, for their gradient to be added
 BLOCK_BYTES = 12 << 10  # and so many bytes of them: they must still be in the L1 cache then
+FLUSH = 1024  # rows summed in the data's precision before the float64 sum takes over
 SHORT_ROW_BYTES = 1024  # rows the hardware prefetcher is too late for
 
 
@@ -68,6 +69,13 @@ def _send_for(flat: np.ndarray, start: int, size: int, line: int) -> None:
 def block_of(row_bytes: int) -> int:
     """Rows that wait together for their gradient to be added."""
     return max(4, min(BLOCK, BLOCK_BYTES // row_bytes // 4 * 4))
+
+
+@njit(**KERNEL)
+def add_to(total: np.ndarray, part: np.ndarray) -> None:
+    """total += part, float64 += the data's precision."""
+    for j in range(total.size):
+        total[j] += part[j]
 
 
 @njit(**KERNEL)

@@ -15,10 +15,9 @@ from numba import njit
 
 from unfit.core.objective import positive_codes
 from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
-from unfit.core.rows import BLOCK, add_gradient
+from unfit.core.rows import BLOCK, FLUSH, add_gradient, add_to
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
 
-FLUSH = 1024  # rows summed in the data's precision before the float64 sum takes over
 WORTH_A_BARRIER = 1 << 13  # multiply-adds of a step: fewer are done before threads have met
 WORK_PER_CALL = 2e9  # multiply-adds between two looks at Ctrl-C and the progress bar
 
@@ -129,13 +128,6 @@ def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
         part = parts[thread]
         for j in range(total.size):
             total[j] += scale * part[j]
-
-
-@njit(**KERNEL)
-def add_to(total: np.ndarray, part: np.ndarray) -> None:
-    """total += part, float64 += the data's precision."""
-    for j in range(total.size):
-        total[j] += part[j]
 
 
 @njit(**KERNEL)

@@ -1,4 +1,4 @@
-"""Much of a class leaves wide rows: what stays of the class says as much, and may be less.
+"""Where most of a class leaves, what stays of it says as much and is less (wide rows).
 
 With two classes, sums are kept for each. Where most of a class goes, its share is the class's sums
 less those of the rows that stay, so that a deletion costs the smaller side. With V such that
@@ -7,15 +7,15 @@ less those of the rows that stay, so that a deletion costs the smaller side. Wit
 
 the Hessian of what remains, A = H - D - shift I, is in the coordinates y, x = V y,
 
-    V^T A V y = (1 - known) y - V^T (S + extra I) V y,
+    V^T A V y = (1 - going) y - V^T (S + extra I) V y,
 
 S the signed sum over the rows that are looked at (+ p (1 - p) x x^T for one that leaves, - for one
-that stays of a class that goes), `known` the part of the classes that go. Conjugate gradients with
+that stays of a class most of which goes), `going` the whole of that class. Conjugate gradients with
 the diagonal that this would have if every class lost a fair sample take a few passes over rows and
 V. Threads share both, meet three times a pass, and each keeps its own copy of the small vectors.
 
 Rows are read where they lie: to copy them costs as much as several passes. Knows core.factors,
-core.objective, core.rows, core.sgd, core.simd and core.parallel.
+core.noise, core.objective, core.rows, core.simd and core.parallel.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from numba import njit
 
 from unfit.core.factors import Factor, TooFar
 from unfit.core.noise import inverse_fourth_root_by_lanczos
-from unfit.core.objective import Rows
+from unfit.core.objective import Rows, check_index
 from unfit.core.parallel import (
     KERNEL,
     VECTOR,
@@ -35,11 +35,11 @@ from unfit.core.parallel import (
     new_meeting,
     run_threads,
 )
-from unfit.core.rows import sigmoid_inplace
-from unfit.core.sgd import FLUSH, add_to
+from unfit.core.rows import FLUSH, add_to, sigmoid_inplace
 from unfit.core.simd import add4, dot4
 
 PRECISION = {"float32": 3e-6, "float64": 1e-11}  # of |H^(-1/2) residual|, relative
+_FAITHFUL = 1e-4  # that V^T H V may be off I, once V is rounded as the rows are
 _MOST_STEPS = 100
 _LEAST = 1e-3  # of the diagonal: a class that goes altogether leaves nothing in some directions
 
@@ -49,7 +49,7 @@ class Sides:
     """What is kept of two classes at the weights of a model; the Hessian has the regulariser in it.
 
     vectors: V in the precision of the rows, and its transpose; values: of class 0; gradients (2, d)
-    and counts of each class; ridge: the regulariser l2 n; of_ridge: its part of the diagonal of I.
+    and counts of each class; ridge: the regulariser l2 n; of_ridge: the diagonal of V^T ridge V.
     """
 
     hessian: np.ndarray
@@ -65,10 +65,13 @@ class Sides:
     def of(
         cls, hessian: np.ndarray, of_class_0: np.ndarray, gradients: np.ndarray,
         counts: tuple[int, int], ridge: float, dtype: np.dtype,
-    ) -> "Sides":  # fmt: skip
+    ) -> "Sides | None":  # fmt: skip
+        """None where the Hessian is so ill-conditioned that float32's V would mislead."""
         values, V = scipy.linalg.eigh(of_class_0, hessian, check_finite=False)
         of_ridge = ridge * np.einsum("ij,ij->j", V, V)
         V = np.ascontiguousarray(V, dtype)
+        if np.abs(V.T @ (hessian @ V) - np.eye(len(V))).max() > _FAITHFUL:
+            return None
         VT = np.ascontiguousarray(V.T)
         return cls(hessian, V, VT, values, gradients, counts, ridge, of_ridge)
 
@@ -76,26 +79,29 @@ class Sides:
         self, rows: Rows, remaining: np.ndarray, gone: np.ndarray, W: np.ndarray, l2: float
     ) -> tuple[np.ndarray, "Sided"]:
         """The gradient (k, d) of the rows that go, and the Hessian of those that remain then."""
-        going = np.bincount(rows.codes[gone], minlength=2)
-        mostly = 2 * going > self.counts
-        if mostly.all():
+        check_index(gone, len(rows))
+        leaving = np.bincount(rows.codes[gone], minlength=2)
+        mostly = np.flatnonzero(2 * leaving > self.counts)
+        if len(mostly) == 2:  # more than half of all rows: there is a better way
             raise TooFar
-        index, sign = gone, np.ones(len(gone), rows.X.dtype)
-        known, gradient, extra = np.zeros_like(self.values), np.zeros(rows.d), l2 * len(gone)
-        for c in np.flatnonzero(mostly):
+        if len(mostly) == 0:
+            going, gradient, extra = np.zeros_like(self.values), np.zeros(rows.d), l2 * len(gone)
+            index, sign = gone, np.ones(len(gone), rows.X.dtype)
+        else:
+            c = int(mostly[0])  # and H_1 = H - H_0 - ridge I
+            going, gradient = (1 - self.values if c else self.values), self.gradients[c]
+            extra = l2 * len(gone) - (self.ridge if c else 0.0)
             stays = remaining & (rows.codes == c)
             stays[gone] = False
-            others = gone[rows.codes[gone] != c]
-            index = np.concatenate([np.flatnonzero(stays), others])
-            sign = np.ones(len(index), rows.X.dtype)
-            sign[: len(index) - len(others)] = -1
-            # H_1 = H - H_0 - ridge I
-            known, gradient = (1 - self.values if c else self.values), self.gradients[c].copy()
-            extra -= self.ridge if c else 0.0
+            staying, others = np.flatnonzero(stays), gone[rows.codes[gone] != c]
+            if len(staying) != self.counts[c] - leaving[c]:
+                raise ValueError("these are not rows, once each, of the data that was prepared")
+            index = np.concatenate([staying, others])
+            sign = np.repeat(np.array([-1, 1], rows.X.dtype), [len(staying), len(others)])
         seen, weights = _look(rows, index, sign, W)
-        shares = going / np.maximum(1, self.counts)
+        shares = leaving / np.maximum(1, self.counts)
         diagonal = self._diagonal(shares, len(gone) / sum(self.counts))
-        factor = Sided(self, rows, index, weights, known, extra, diagonal)
+        factor = Sided(self, rows, index, weights, going, float(extra), diagonal)
         return (gradient + seen)[None], factor
 
     def _diagonal(self, shares: np.ndarray, of_all: float) -> np.ndarray:
@@ -113,7 +119,7 @@ class Sided(Factor):
     rows: Rows
     index: np.ndarray
     weights: np.ndarray
-    known: np.ndarray
+    going: np.ndarray
     extra: float
     diagonal: np.ndarray
 
@@ -127,7 +133,7 @@ class Sided(Factor):
         def body(t: int) -> None:
             met[t] = _solve(
                 self.rows.X, self.index, self.weights, self.rows.intercept, self.sides.vectors,
-                self.sides.transposed, self.known, self.extra, self.diagonal, rhs,
+                self.sides.transposed, self.going, self.extra, self.diagonal, rhs,
                 PRECISION[self.rows.X.dtype.name], shared, parts, meeting, t, threads,
             )  # fmt: skip
 
@@ -137,19 +143,17 @@ class Sided(Factor):
         return np.asarray(shared[0])
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
-        H, V = self.sides.hessian, self.sides.vectors.astype(np.float64)
-        X, p = self.rows.X, self.rows.X.shape[1]
+        H, HV = self.sides.hessian, self.sides.hessian @ self.sides.vectors
+        X, p = self.rows.X[self.index], self.rows.X.shape[1]
 
         def product(v: np.ndarray) -> np.ndarray:
-            """A v = V^-T (V^T A V) V^-1 v, and V^-1 = V^T H."""
-            y = V.T @ (H @ v)
-            u, signed = V @ y, np.zeros(len(v))
-            through = X[self.index] @ u[:p] + (u[p] if self.rows.intercept else 0)
-            signed[:p] = (self.weights * through) @ X[self.index]
+            """H_0 = H V diag(values) V^T H."""
+            through = X @ v[:p] + (v[p] if self.rows.intercept else 0)
+            signed = np.empty(len(v))
+            signed[:p] = (self.weights * through) @ X
             if self.rows.intercept:
                 signed[p] = (self.weights * through).sum()
-            image = (1 - self.known) * y - V.T @ (signed + self.extra * u)
-            return np.asarray(H @ (V @ image))
+            return np.asarray(H @ v - HV @ (self.going * (HV.T @ v)) - signed - self.extra * v)
 
         return inverse_fourth_root_by_lanczos(product, b)
 
@@ -274,7 +278,7 @@ def _times(A: np.ndarray, low: int, high: int, v: np.ndarray, out: np.ndarray) -
 @njit(**KERNEL)
 def _solve(
     X: np.ndarray, index: np.ndarray, weights: np.ndarray, intercept: bool, V: np.ndarray,
-    VT: np.ndarray, known: np.ndarray, extra: float, diagonal: np.ndarray, rhs: np.ndarray,
+    VT: np.ndarray, going: np.ndarray, extra: float, diagonal: np.ndarray, rhs: np.ndarray,
     precision: float, shared: np.ndarray, parts: np.ndarray, meeting: np.ndarray, thread: int,
     threads: int,
 ) -> bool:  # fmt: skip
@@ -325,9 +329,11 @@ def _solve(
         meet(meeting, arrivals)
         curvature = 0.0
         for j in range(d):
-            curvature += direction[j] * ((1.0 - known[j]) * direction[j] - image[j])
+            curvature += direction[j] * ((1.0 - going[j]) * direction[j] - image[j])
+        if not curvature > 0.0:  # rounding, or what is not a number; every thread sees the same
+            return False
         length = rz / curvature
         for j in range(d):
             y[j] += length * direction[j]
-            residual[j] -= length * ((1.0 - known[j]) * direction[j] - image[j])
+            residual[j] -= length * ((1.0 - going[j]) * direction[j] - image[j])
     return False

@@ -1,9 +1,9 @@
-"""Two vector loops written down as vectors: four dot products, and four scaled rows added.
+"""Loops written down as vectors: four dot products, four scaled rows added, outer products.
 
 The compiler vectorises these loops by itself, but guards each run with alias and remainder checks
-that cost more than a short row does. Rows here are whole vectors (core.sgd.Layout), so there is at
-most one vector after the last whole cache line, and the gradient is nobody's row. Offsets count
-numbers in a flat array.
+that cost more than a short row does. A width must be whole vectors (as in core.sgd.Layout; else the
+caller does the rest), so there is at most one vector after the last whole cache line, and the
+gradient is nobody's row. Offsets count numbers in a flat array.
 """
 
 from llvmlite import ir
@@ -17,7 +17,7 @@ _FAST = ("reassoc", "contract", "nsz", "arcp")
 
 
 class _Loop:
-    """The IR both loops share: vectors of one cache line at a time from flat arrays."""
+    """The IR that loops share: vectors of one cache line at a time from flat arrays."""
 
     def __init__(self, context, builder, number, width) -> None:
         self.builder, self.width = builder, width
@@ -159,6 +159,11 @@ TILE = 4  # rows of a tile of outer products: 4 by 3 vectors are twelve of sixte
 
 
 def _outer(columns):
+    """outer(flat, count, width, i, j, out): out[i:i+TILE, j:j+c] += U[:, i:i+TILE]^T U[:, j:j+c].
+
+    U are the first count rows of flat, out is (width, width) and flat too, c is columns vectors.
+    """
+
     @intrinsic
     def outer(typingctx, flat, count, width, i, j, out):
         number = flat.dtype

@@ -1,7 +1,7 @@
 """What makes forgetting cheap: the gradient and Hessian sums of a model's rows, kept at its w.
 
 Sums over the remaining rows equal sums over all rows minus sums over the deleted ones, at the
-same w. So forgetting m rows costs O(m d^2 + d^3 / 3), whatever n is; with a factor kept, less.
+same w. So forgetting m rows costs O(m d^2 + d^3 / 3), whatever n is; with factors kept, less.
 Everything includes the regulariser. Knows core.objective, core.factors and core.sides.
 """
 
@@ -120,7 +120,7 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
         return factors_less(statistics, hessian_sum(rows, W), len(rows))
     if statistics.factors is None:
         raise ValueError("no factors were prepared")
-    if way in ("iterate", "sides"):
+    if way in ("iterate", "sides"):  # sides are an engine's to ask, which knows where rows lie
         return _corrected(statistics, rows, shift)
     margin = margins(rows.X, W)
     return [

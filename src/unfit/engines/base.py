@@ -14,6 +14,7 @@ from unfit.core.factors import Factor
 from unfit.core.objective import Rows
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan, Progress
+from unfit.core.sides import Sides
 from unfit.core.statistics import Statistics
 
 
@@ -55,21 +56,20 @@ class Engine(Protocol):
         """Drop rows from the data. Methods never call it: whoever employs the new model does."""
         ...
 
-    @property
-    def dtype(self) -> np.dtype:
-        """The precision of the rows."""
-        ...
-
     def take(self, rows: np.ndarray) -> Rows: ...
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The gradient (k, d) and Hessian (k, d, d) sums of the given rows."""
         ...
 
+    def sides(self, known: Statistics) -> Sides | None:
+        """Sums of each of two classes at the weights of those known, where they can be used."""
+        ...
+
     def by_sides(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
         """The gradient sum (1, d) of the given rows, and the Hessian of those that remain then.
 
-        Two classes, sums of each of which are known: the smaller side of a class is looked at.
+        From sums of each class: where most of one goes, the rows that stay are looked at.
         """
         ...
 

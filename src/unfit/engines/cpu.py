@@ -13,6 +13,7 @@ from unfit.core.factors import Factor
 from unfit.core.objective import Rows
 from unfit.core.parallel import CACHE_LINE, VECTOR
 from unfit.core.sgd import Layout
+from unfit.core.sides import Sides
 from unfit.core.statistics import Statistics
 
 
@@ -26,10 +27,6 @@ class CpuEngine:
         self.remaining = np.ones(len(X), np.bool_)
         self.n_remaining = len(X)
         self._layout: tuple[np.ndarray, Layout] | None = None
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.rows.X.dtype
 
     @property
     def codes(self) -> np.ndarray:
@@ -65,6 +62,16 @@ class CpuEngine:
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return leaving.sums_of_rows(self.rows, rows, W)
+
+    def sides(self, known: Statistics) -> Sides | None:
+        if self.k != 1 or not self.rows.X.flags.c_contiguous:
+            return None
+        W, ridge, zeros = known.weights, known.l2 * known.n, self.remaining & (self.codes == 0)
+        gradient = self.gradient_sum(W, zeros)[0]
+        both = np.array([gradient, known.gradient_sum[0] - ridge * W[0] - gradient])
+        counts = int(np.count_nonzero(zeros)), known.n - int(np.count_nonzero(zeros))
+        of_zeros = self.hessian_sum(W, zeros)[0]
+        return Sides.of(known.hessian_sum[0], of_zeros, both, counts, ridge, self.rows.X.dtype)
 
     def by_sides(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
         if known.sides is None:

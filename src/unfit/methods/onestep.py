@@ -17,7 +17,6 @@ import numpy as np
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooFar
 from unfit.core.leaving import gradient_by_blas
 from unfit.core.objective import Rows, margins, root_weighted
-from unfit.core.sides import Sides
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
     Statistics,
@@ -79,7 +78,7 @@ class OneStep(Method):
     def _known(
         self, known: Statistics, data: Engine, batch: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """The step from kept sums: only the rows that leave are looked at."""
+        """The step from kept sums: what is looked at are the rows that leave, or fewer."""
         W = known.weights
         factors: Sequence[Factor]
         way = cheapest(known, len(batch))
@@ -148,19 +147,7 @@ class OneStep(Method):
         statistics = state.statistics or self.statistics(data, state.weights)
         wants_roots = self.roots and self.settings.sigma > 0
         statistics = statistics.with_factors(wants_roots)
-        batch = self.settings.deletion_batch_size
-        if batch is not None and not wants_roots and worth_sides(data.k, data.d, batch):
-            statistics = replace(statistics, sides=self._sides(statistics, data))
+        batch = self.settings.deletion_batch_size or 0
+        if not wants_roots and not self._refines and worth_sides(data.k, data.d, batch):
+            statistics = replace(statistics, sides=data.sides(statistics))
         return replace(state, statistics=statistics)
-
-    def _sides(self, known: Statistics, data: Engine) -> Sides:
-        """Sums of each class, worth their price where mini-batches of many rows will leave."""
-        W, ridge = known.weights, known.l2 * known.n
-        mask = data.remaining & (data.codes == 0)
-        zeros = int(np.count_nonzero(mask))
-        gradient = data.gradient_sum(W, mask)[0]
-        both = np.array([gradient, known.gradient_sum[0] - ridge * W[0] - gradient])
-        return Sides.of(
-            known.hessian_sum[0], data.hessian_sum(W, mask)[0], both, (zeros, known.n - zeros),
-            ridge, data.dtype,
-        )  # fmt: skip
