@@ -154,8 +154,13 @@ def test_values_far_off_are_listed_with_a_reason():
     far = farther(type(found)(found.frame, (subject,)))
     assert len(far) == agreements(found)[0].count
     assert far["why"].str.contains("the test rows, but SGD").all()
-    few = far.iloc[0].to_dict() | {"law": "targeted-random", "fraction": 0.01}
-    assert "100 of them" in explanation(type(found)(found.frame, (subject,)), few, "deleted")
+    few = {"dataset": "cifar2", "law": "targeted-random", "fraction": 0.01}
+    why = explanation(
+        type(found)(found.frame, (subject,)), few | {"deleted_difference": 0.0792}, "deleted"
+    )
+    # 0.805 of 100 rows: 0.0396 a draw, one of ours against the mean of two
+    assert "100 of them have a standard error of 0.040 a draw" in why
+    assert "1.6 standard errors away" in why
 
 
 def test_a_table_as_text_csv_latex_and_markdown():

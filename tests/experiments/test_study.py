@@ -204,6 +204,46 @@ def test_workers_end_when_the_first_process_is_killed(tmp_path):
         time.sleep(0.01)
 
 
+SLEEPY = """
+import time
+from multiprocessing import parent_process
+from pathlib import Path
+
+import numpy as np
+
+from unfit.experiments.deletions import add_law
+
+
+def sleepy(codes, norms, target, rng):
+    if parent_process() is not None:
+        Path("asleep").touch()
+        time.sleep(600)
+    return np.arange(len(codes))
+
+
+add_law("sleepy", sleepy)
+"""
+
+
+def test_workers_end_in_the_middle_of_a_run(tmp_path):
+    file = extension(tmp_path)
+    slow = tmp_path / "slow.py"
+    slow.write_text(SLEEPY)
+    process = command("deletion-laws", "--with", str(file), "--with", str(slow), "--workers", "1",
+                      "--datasets", "tiny", folder=tmp_path, start_new_session=True)  # fmt: skip
+    group = os.getpgid(process.pid)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "asleep").exists():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    while running(group):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
 def running(group):
     """Processes of a group that have not ended (nor wait for somebody to ask how)."""
     found = []

@@ -93,9 +93,11 @@ def explanation(findings: Findings, row: dict[str, Any], part: str) -> str:
         subject = next((s for s in findings.subjects if s.name == row["dataset"]), None)
         n = max(1, count_of(row["fraction"], subject.n)) if subject else 1
         error = float(np.sqrt(max(values.mean() * (1 - values.mean()), 1 / n) / n))
+        apart = abs(row[f"{part}_difference"]) / (error * np.sqrt(1 / 2 + 1 / len(values)))
         return (
             f"other rows are drawn, and few: {n:,} of them have a standard error of {error:.3f} "
-            f"a draw; {span}, the published value is the mean of 2 draws"
+            f"a draw; {span}, the published value is the mean of 2 draws and {apart:.1f} standard "
+            "errors away"
         )
     rows = "the test rows" if part == "test" else "the same deleted rows"
     if len(values) < 2:

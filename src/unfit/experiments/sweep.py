@@ -2,16 +2,18 @@
 
 One process hands out groups and writes the table; workers do the runs and send each row when it is
 finished. A worker that dies takes nothing finished with it; when the first process dies, the
-workers see their pipes close and end. Timings and streams come last, one process with all cores.
+workers die with it, in the middle of whatever they do. Timings and streams come last, one process
+with all cores.
 """
 
 import hashlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from time import monotonic
@@ -126,6 +128,7 @@ def work(
     pipe: Connection, models: Path, number: int, threads: int, extensions: tuple[Path, ...]
 ) -> None:
     """A worker: groups in, finished runs out."""
+    threading.Thread(target=_die_with_parent, daemon=True).start()
     if hasattr(os, "sched_setaffinity"):
         mine = sorted(os.sched_getaffinity(0))
         if threads < len(mine):
@@ -146,6 +149,14 @@ def work(
         return
     except UnfitError as error:
         pipe.send(error)
+
+
+def _die_with_parent() -> None:
+    """A run nobody waits for must not slow down those that are timed after it."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _said(laboratory: Laboratory, group: list[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
