@@ -104,6 +104,16 @@ def speed_axis(axis: Axes) -> None:
     axis.xaxis.set_minor_formatter(NullFormatter())
 
 
+def seconds_axis(axis: Axes) -> None:
+    """Seconds on a logarithmic scale, as plain numbers, three to a decade where there is room."""
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    steps = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    axis.yaxis.set_major_locator(LogLocator(base=10, subs=steps, numticks=9))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
 def percent_axis(axis: Axes) -> None:
     """Percent from zero up, small differences still told apart."""
     axis.set_yscale("symlog", linthresh=0.1, linscale=0.5)

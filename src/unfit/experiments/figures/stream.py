@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from unfit.experiments.figures.look import SOFT, legend, panels, percent_axis
+from unfit.experiments.figures.look import SOFT, legend, panels, percent_axis, seconds_axis
 from unfit.experiments.findings import Findings, Subject
 
 COLOURS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00")
@@ -64,6 +64,6 @@ def _column(axes: list[Axes], findings: Findings, subject: Subject, policies: li
             if policy != "always":
                 axis.plot(again["fraction"], again[measure], "o", color=look["color"],
                           markerfacecolor="none", markersize=5)  # fmt: skip
-    axes[0].set_yscale("log")
+    seconds_axis(axes[0])
     percent_axis(axes[2])
     percent_axis(axes[3])
