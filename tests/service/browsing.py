@@ -3,6 +3,8 @@
 import os
 import shutil
 import signal
+import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -42,12 +44,27 @@ class Service:
 
     @contextmanager
     def worker_stopped(self) -> Iterator[None]:
+        """Between two of its transactions: in one, it would keep everybody from writing."""
         (pid,) = self.running.children("worker")
         os.kill(pid, signal.SIGSTOP)
         try:
+            while not self._writable():
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.01)
+                os.kill(pid, signal.SIGSTOP)
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
+
+    def _writable(self) -> bool:
+        database = sqlite3.connect(self.running.folder / "unfit.db", timeout=1)
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        finally:
+            database.close()
+        return True
 
 
 @contextmanager
