@@ -177,6 +177,12 @@ def _look(
 
 
 @njit(**KERNEL)
+def _four(index: np.ndarray, at: int, last: int) -> tuple[int, int, int, int]:
+    """The next four rows; the last one again where there are fewer, which then must not count."""
+    return index[at], index[min(at + 1, last)], index[min(at + 2, last)], index[min(at + 3, last)]
+
+
+@njit(**KERNEL)
 def _dots(
     X: np.ndarray, r0: int, r1: int, r2: int, r3: int, w: np.ndarray, intercept: bool
 ) -> tuple[float, float, float, float]:
@@ -224,8 +230,7 @@ def _look_kernel(
     for start in range(low, high, FLUSH):
         scratch[:] = 0
         for at in range(start, min(start + FLUSH, high), 4):
-            r0, r1 = index[at], index[min(at + 1, last)]
-            r2, r3 = index[min(at + 2, last)], index[min(at + 3, last)]
+            r0, r1, r2, r3 = _four(index, at, last)
             margin[0], margin[1], margin[2], margin[3] = _dots(X, r0, r1, r2, r3, w, intercept)
             sigmoid_inplace(margin, 4)
             for i in range(4):
@@ -250,8 +255,7 @@ def _add_products(
     for start in range(low, high, FLUSH):
         scratch[:] = 0
         for at in range(start, min(start + FLUSH, high), 4):
-            r0, r1 = index[at], index[min(at + 1, last)]
-            r2, r3 = index[min(at + 2, last)], index[min(at + 3, last)]
+            r0, r1, r2, r3 = _four(index, at, last)
             through[0], through[1], through[2], through[3] = _dots(X, r0, r1, r2, r3, v, intercept)
             for i in range(4):
                 through[i] *= weights[at + i] if at + i <= last else X.dtype.type(0)
