@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from unfit.workspace.training import Told
 
 DEFAULT = "unfit-workspace"
+_IMPORTED = time.perf_counter()
 
 WorkspaceOption = Annotated[
     Path | None,
@@ -75,6 +77,17 @@ def progress(quiet: bool) -> Iterator["Told"]:
 
 def say(content: dict[str, Any]) -> None:
     typer.echo(json.dumps(content, ensure_ascii=False, default=str))
+
+
+def since_start() -> float:
+    """Seconds since this process was started, imports and all; where the system does not say, since
+    this module was imported."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+    except (OSError, AttributeError, ValueError, IndexError):
+        return time.perf_counter() - _IMPORTED
 
 
 def took(seconds: float) -> str:

@@ -197,8 +197,9 @@ def _queues(people: pa.Table) -> dict[str, list[str]]:
 
 def _wave(name: str, answers: Sequence[Forgotten], ws: Workspace) -> Wave:
     estimates = [a.estimate for a in answers if a.estimate is not None]
-    updated = [a.seconds for a in answers if a.action != "retrain"]
-    retrained = [a.seconds for a in answers if a.action == "retrain"]
+    timed = [(a.action, a.seconds) for a in answers if a.seconds is not None]
+    updated = [seconds for action, seconds in timed if action != "retrain"]
+    retrained = [seconds for action, seconds in timed if action == "retrain"]
     version = ws.store.employed()
     return Wave(
         name, len(answers), sum(a.subjects for a in answers), sum(a.rows for a in answers),

@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -16,9 +16,15 @@ from unfit.cli.common import (
     find_workspace,
     progress,
     say,
+    since_start,
     took,
 )
 from unfit.errors import BadInput
+
+if TYPE_CHECKING:
+    from unfit.workspace.results import Forgotten
+
+_SAID = {"read": "reading", "encode": "encoding", "train": "training", "rehearse": "rehearsing"}
 
 
 def init(
@@ -122,11 +128,15 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
             made = ws.retrain(told) if again else ws.train(told)
             ws.prepare()
         if as_json:
-            say(made.as_dict())
+            say(made.as_dict() | {"command_seconds": since_start()})
             return
+        spent = ", ".join(f"{_SAID[name]} {took(s)}" for name, s in made.phases.items()
+                          if name in _SAID)  # fmt: skip
         typer.echo(
             f"version {made.version} ({made.kind}, {made.method}) is employed after "
-            f"{took(made.seconds)}\n"
+            f"{took(made.seconds)} ({spent})\n"
+            f"the whole command took {took(since_start())}, of which getting the kernels ready "
+            f"{took(made.kernels)}\n"
             f"{made.rows:,} training rows, {made.columns} encoded columns; {made.subjects:,} "
             f"subjects in training and test\n"
             f"test accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
@@ -214,15 +224,14 @@ def forget(
             if not dry_run:
                 ws.prepare()
     if as_json:
-        say(made.as_dict())
+        say(made.as_dict() | {"command_seconds": since_start()})
         return
     if made.replayed:
         typer.echo("this request was answered before; nothing was done now")
     what = "would forget" if dry_run else "forgot"
     typer.echo(
         f"{what} {made.rows:,} row{'' if made.rows == 1 else 's'} of {made.subjects:,} "
-        f"{'id' if made.subjects == 1 else 'ids'}"
-        + (f", about {took(made.seconds)}" if dry_run else f" in {took(made.seconds)}")
+        f"{'id' if made.subjects == 1 else 'ids'}" + _durations(made)
     )
     for said, ids in (
         ("unknown", made.unknown),
@@ -242,6 +251,16 @@ def forget(
         typer.echo(
             "the purge is not finished (a reader holds the database); the next command goes on"
         )
+
+
+def _durations(made: "Forgotten") -> str:
+    """How long it took to the commit and to the end of the purge, and the command as a whole."""
+    if made.seconds is None:
+        return ""
+    if made.dry_run:
+        return f", about {took(made.seconds)} to the commit, as the last ones of its kind"
+    purge = "" if made.purge_seconds is None else f", purged in {took(made.purge_seconds)} more"
+    return f" in {took(made.seconds)}{purge}; the whole command took {took(since_start())}"
 
 
 def _lines(file: Path | None, stdin: bool) -> list[str]:

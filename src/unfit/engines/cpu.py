@@ -27,6 +27,7 @@ class CpuEngine:
         self.remaining = np.ones(len(X), np.bool_)
         self.n_remaining = len(X)
         self._layout: tuple[np.ndarray, Layout] | None = None
+        self.rows_read = 0  # by sums over the rows that remain, so far
 
     @property
     def codes(self) -> np.ndarray:
@@ -38,6 +39,7 @@ class CpuEngine:
         other.rows, other.k, other.d = self.rows, self.k, self.d
         other.remaining, other.n_remaining = self.remaining.copy(), self.n_remaining
         other._layout = None
+        other.rows_read = 0
         return other
 
     def copied(self) -> Self:
@@ -86,21 +88,33 @@ class CpuEngine:
             return self.remaining
         return mask
 
+    def _read(self, mask: np.ndarray | None) -> np.ndarray | None:
+        """The mask of a pass, which is counted."""
+        mask = self._mask(mask)
+        self.rows_read += len(self.rows) if mask is None else int(np.count_nonzero(mask))
+        return mask
+
     def value_gradient_sum(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        return objective.value_gradient_sum(self.rows, W, self._mask(mask))
+        return objective.value_gradient_sum(self.rows, W, self._read(mask))
 
     def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return self.value_gradient_sum(W, mask)[1]
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        return objective.hessian_sum(self.rows, W, self._mask(mask))
+        return objective.hessian_sum(self.rows, W, self._read(mask))
 
     def gradient_and_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
-        return objective.gradient_and_products(self.rows, W, self._mask(mask))
+        gradient, product = objective.gradient_and_products(self.rows, W, self._read(mask))
+
+        def counted(c: int, v: np.ndarray) -> np.ndarray:
+            self.rows_read += len(self.rows)  # those that have left too, with weight 0
+            return product(c, v)
+
+        return gradient, counted
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.gram_sum(self.rows, self._mask(mask))

@@ -3,7 +3,8 @@
 Rows, randomness and everything else are handed in. May know methods, engines and core.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,13 @@ from unfit.core.sgd import Progress
 from unfit.engines.base import Engine
 from unfit.lifecycle.policy import Facts
 from unfit.methods.base import Method, State
+
+Phase = Callable[[str], AbstractContextManager[None]]  # what is done goes on within it
+
+
+def untimed(_: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
 
 THETA = 0.45  # the share of rows that the rehearsal deletes
 
@@ -77,11 +85,15 @@ def open_pipeline(
     rng: np.random.Generator,
     progress: Progress | None = None,
     theta: float = THETA,
+    phase: Phase = untimed,
 ) -> Opened:
     """Train, evaluate, rehearse."""
-    state = method.train(data, rng, progress)
-    right = hits(state.weights, test)
-    baseline = rehearse(method, state, data, test, right, rng, theta)
+    with phase("train"):
+        state = method.train(data, rng, progress)
+    with phase("evaluate"):
+        right = hits(state.weights, test)
+    with phase("rehearse"):
+        baseline = rehearse(method, state, data, test, right, rng, theta)
     return Opened(state, baseline, right)
 
 
@@ -142,6 +154,7 @@ def step(
     baseline: Baseline,
     class_names: list[str],
     rng: np.random.Generator,
+    phase: Phase = untimed,
 ) -> Step:
     """Unlearn and evaluate. deleted: training positions; held_out: those of the test rows that
     are still there; initial_hits: which test rows the baseline's model got right.
@@ -153,7 +166,8 @@ def step(
     left = np.bincount(codes[data.without(deleted)], minlength=len(class_names))
     emptied = tuple(name for name, count in zip(class_names, left, strict=True) if count == 0)
     if len(deleted) and not emptied:
-        state = method.unlearn(state, data, deleted, rng)
+        with phase("unlearn"):
+            state = method.unlearn(state, data, deleted, rng)
     initial = float(initial_hits[held_out].mean())
     now = float(hits(state.weights, test)[held_out].mean())
     error = sape(initial, now)

@@ -2,13 +2,14 @@
 
 import re
 import sqlite3
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from unfit.errors import Unavailable
 from unfit.store.filing import Filing
-from unfit.store.records import Version
+from unfit.store.records import Times, Version
 from unfit.store.schema import forgotten, items, models, requests, versions
 
 BUSY_SECONDS = 30.0
@@ -105,8 +106,15 @@ class Cleaning(Filing):
         if busy:
             raise Unavailable("the database's log is in use by a reader; the purge goes on later")
 
-    def purge_done(self) -> None:
+    def purge_done(self, timed: Sequence[tuple[int, float, Times]] = ()) -> None:
+        """timed: what the versions purged after took in the end: id, seconds, where they went."""
         with self.writing() as connection:
+            for version_id, seconds, times in timed:
+                connection.execute(
+                    sa.update(versions)
+                    .where(versions.c.id == version_id)
+                    .values(seconds=seconds, times=times.to_json())
+                )
             connection.execute(
                 sa.update(models).where(models.c.id == self.model_id).values(purge_due=False)
             )

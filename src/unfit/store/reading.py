@@ -19,6 +19,7 @@ from unfit.store.records import (
     Model,
     Request,
     Tally,
+    Times,
     Version,
 )
 from unfit.store.schema import (
@@ -295,6 +296,7 @@ def _version(row: sa.Row) -> Version:
     fields = dict(row._mapping)
     del fields["model_id"]
     fields["baseline"] = json.loads(fields["baseline"])
+    fields["times"] = None if fields["times"] is None else Times.from_json(fields["times"])
     for name in ("employed_at", "superseded_at", "retained_until"):
         if fields[name] is not None:
             fields[name] = _utc(cast(datetime, fields[name]))

@@ -1,7 +1,8 @@
 """What the repository takes and gives: plain frozen records."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -19,6 +20,31 @@ class Model:
     access: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """Where the seconds of a version went; see workspace.stopwatch for where they start and end.
+
+    phases: seconds by name, within the version's seconds. cold: a kernel was compiled or loaded
+    while the clock ran. kernels: seconds of getting them ready while it stood still. purge: of the
+    purge after the commit, which several versions may share; None while it is due. rows_read,
+    steps: of the unlearning, where they were counted.
+    """
+
+    phases: Mapping[str, float]
+    cold: bool
+    kernels: float = 0.0
+    purge: float | None = None
+    rows_read: int | None = None
+    steps: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, content: str) -> "Times":
+        return cls(**json.loads(content))
+
+
 @dataclass(frozen=True)
 class NewVersion:
     """A version about to be employed."""
@@ -34,8 +60,9 @@ class NewVersion:
     subjects: int
     deleted: int
     accuracy: float | None
-    seconds: float
+    seconds: float  # from the work being taken up to the commit that puts it in force
     baseline: Mapping[str, Any]
+    times: Times | None = field(default=None, kw_only=True)  # not known of old records
 
 
 @dataclass(frozen=True)

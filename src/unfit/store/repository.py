@@ -145,6 +145,7 @@ class Store(Cleaning):
             )
         fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
         fields["baseline"] = json.dumps(new.baseline, sort_keys=True)
+        fields["times"] = None if new.times is None else new.times.to_json()
         made = connection.execute(
             sa.insert(versions).values(
                 model_id=self.model_id, number=1 if before is None else before.number + 1,

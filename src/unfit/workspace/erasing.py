@@ -5,7 +5,6 @@ one transaction, and what comes after it can be repeated.
 """
 
 import logging
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from unfit.workspace import auditing, training
 from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
 from unfit.workspace.keeper import Keeper
 from unfit.workspace.loaded import Loaded, model_arrays
+from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import Fresh, Told
 
 log = logging.getLogger("unfit")
@@ -48,6 +48,8 @@ class Batch:
     outcomes: Mapping[str, Sequence[tuple[str, int]]]
     version: int
     why: Decision | None
+    seconds: float = 0.0  # to the commit
+    purge_seconds: float | None = None  # after it; None where the purge comes later
 
 
 def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
@@ -56,17 +58,18 @@ def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
 
 def apply_pending(keeper: Keeper, told: Told | None = None) -> Batch:
     """Apply every request that waits, together."""
-    started = time.perf_counter()
     requests = keeper.store.requests(state="pending")
     if not requests:
         return Batch({}, 0, None)
+    watch = Stopwatch()
     reach("forget.taken")
     before = keeper.require_version()
-    loaded = None if before.model_sha is None else keeper.ready()
+    loaded = None if before.model_sha is None else _ready(keeper, watch)
     items, ids = all_ids(requests)
-    resolved = resolve_ids(keeper, ids)
-    numbers = keeper.dataset()["numbers"][resolved.positions].tolist()
-    outcome = _outcome(keeper, loaded, resolved.positions, started, told)
+    with watch.phase("resolve"):
+        resolved = resolve_ids(keeper, ids)
+        numbers = keeper.dataset()["numbers"][resolved.positions].tolist()
+    outcome = _outcome(keeper, loaded, resolved.positions, watch, told)
 
     def listed() -> int:
         length = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
@@ -77,17 +80,28 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> Batch:
     applied = Applied(
         [r.id for r in requests], settled, numbers, resolved.digests, listed, outcome.kept
     )
-    version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
+    with watch.phase("commit"):
+        version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
+    watch.stop()
     reach("forget.committed")
-    keeper.employ(version, outcome.loaded(version))
+    keeper.employ(version, outcome.loaded(version), None if outcome.new is None else watch)
     each = iter(resolved.outcomes)
     by_key = {r.key: [next(each) for _ in r.items] for r in requests}
-    return Batch(by_key, version.number, outcome.why)
+    return Batch(by_key, version.number, outcome.why, watch.seconds, keeper.purge_seconds)
+
+
+def _ready(keeper: Keeper, watch: Stopwatch) -> Loaded:
+    """The employed version, able to unlearn; opening it is counted, the kernels are not."""
+    with watch.phase("open"):
+        loaded = keeper.load()
+        watch.get_kernels_ready(loaded.method, loaded.data)
+        return keeper.ready()
 
 
 def _outcome(
-    keeper: Keeper, loaded: Loaded | None, positions: np.ndarray, started: float, told: Told | None
-) -> Outcome:
+    keeper: Keeper, loaded: Loaded | None, positions: np.ndarray, watch: Stopwatch,
+    told: Told | None,
+) -> Outcome:  # fmt: skip
     if loaded is None:  # the model was withdrawn: rows go, and there is nothing to unlearn
         left = _subjects_left(keeper.dataset(), keeper.live(), positions)
         return Outcome(None, None, lambda _: None, {"subjects": left})
@@ -96,9 +110,10 @@ def _outcome(
         kept = _without_held_out(keeper, loaded, positions) if len(positions) else {}
         return Outcome(None, None, lambda v: _moved(loaded, positions, v), kept)
     number = loaded.version.number + 1
-    step, verdict = evaluate(keeper, loaded, positions, keeper.rng(number))
+    step, verdict = evaluate(keeper, loaded, positions, keeper.rng(number), watch)
     reach("forget.unlearned")
-    until = _retain(keeper, loaded, leaving, number)
+    with watch.phase("write"):
+        until = _retain(keeper, loaded, leaving, number)
     reach("forget.retained")
 
     def why(action: Action, reason: str) -> Decision:
@@ -106,7 +121,7 @@ def _outcome(
                         step.facts.estimate, keeper.config.policy.disparity)  # fmt: skip
 
     def updated(reason: str) -> Outcome:
-        new = _updated(keeper, loaded, positions, step, until, started)
+        new = _updated(keeper, loaded, positions, step, until, watch)
         return Outcome(
             new, why("employ", reason), lambda v: _moved(loaded, positions, v, step.state)
         )
@@ -117,12 +132,12 @@ def _outcome(
     live[positions] = False
     reach("retrain.start")
     try:
-        new, fresh = retrained(keeper, loaded.dataset, live, len(leaving), started, told)
+        new, fresh = retrained(keeper, loaded.dataset, live, len(leaving), watch, told)
     except CannotTrain as failure:  # an erasure cannot be refused for it
         said = f"{verdict.reason}; but no model can be trained: {failure}"
         if step.unlearned:
             return updated(said)
-        withdrawn = _withdrawn(loaded, live, len(leaving), until, started)
+        withdrawn = _withdrawn(loaded, live, len(leaving), until, watch)
         return Outcome(withdrawn, why("withdraw", said), lambda _: None)
     new = replace(new, retained_until=until)
     return Outcome(new, why("retrain", verdict.reason), fresh.employed)
@@ -141,9 +156,18 @@ def _without_held_out(keeper: Keeper, loaded: Loaded, positions: np.ndarray) -> 
 
 
 def evaluate(
-    keeper: Keeper, loaded: Loaded, positions: np.ndarray, rng: np.random.Generator
-) -> tuple[pipeline.Step, Verdict]:
+    keeper: Keeper, loaded: Loaded, positions: np.ndarray, rng: np.random.Generator,
+    watch: Stopwatch,
+) -> tuple[pipeline.Step, Verdict]:  # fmt: skip
     """Unlearn and say what the policy makes of it. Changes nothing."""
+    with watch.phase("evaluate"):
+        return _evaluated(keeper, loaded, positions, rng, watch)
+
+
+def _evaluated(
+    keeper: Keeper, loaded: Loaded, positions: np.ndarray, rng: np.random.Generator,
+    watch: Stopwatch,
+) -> tuple[pipeline.Step, Verdict]:  # fmt: skip
     held_out = loaded.test_positions(positions)
     leaving = positions[positions < loaded.dataset.n_train]
     if len(held_out) == 0:
@@ -151,30 +175,36 @@ def evaluate(
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(
             True, "no held-out row is left to measure accuracy on"
         )
+    read = loaded.data.rows_read
     try:
         step = pipeline.step(
             loaded.method, loaded.state, loaded.data, leaving, loaded.test_rows(), held_out,
-            loaded.initial_hits, loaded.baseline, list(loaded.card.classes), rng,
+            loaded.initial_hits, loaded.baseline, list(loaded.card.classes), rng, watch.phase,
         )  # fmt: skip
     except (FloatingPointError, np.linalg.LinAlgError) as error:
         facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
         reason = f"unlearning failed ({error}), so the model is retrained"
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(True, reason)
+    if loaded.method.name != "deltagrad":  # whose replay is not counted
+        watch.rows_read = loaded.data.rows_read - read
+    batch = loaded.method.settings.deletion_batch_size or max(1, len(leaving))
+    watch.steps = -(-len(leaving) // batch)
     return step, decide(keeper.config.policy.policy(), step.facts)
 
 
 def _updated(
     keeper: Keeper, loaded: Loaded, positions: np.ndarray, step: pipeline.Step,
-    until: datetime | None, started: float,
+    until: datetime | None, watch: Stopwatch,
 ) -> NewVersion:  # fmt: skip
-    hits = _hits_without(loaded, positions)
-    sha = keeper.artifacts.put_arrays(model_arrays(step.state, hits))
+    with watch.phase("write"):
+        hits = _hits_without(loaded, positions)
+        sha = keeper.artifacts.put_arrays(model_arrays(step.state, hits))
     reach("forget.artifacts-written")
     v, n = loaded.version, loaded.dataset.n_train
     return NewVersion(
         "updated", v.method, v.generation, sha, v.card_sha, None, until, step.state.n,
         _subjects_left(loaded.dataset, loaded.live, positions), int((positions < n).sum()),
-        step.facts.accuracy, time.perf_counter() - started, v.baseline,
+        step.facts.accuracy, watch.seconds, v.baseline, times=watch.times(),
     )  # fmt: skip
 
 
@@ -206,18 +236,18 @@ def _subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) ->
 
 
 def _withdrawn(
-    loaded: Loaded, live: np.ndarray, deleted: int, until: datetime | None, started: float
+    loaded: Loaded, live: np.ndarray, deleted: int, until: datetime | None, watch: Stopwatch
 ) -> NewVersion:
     v = loaded.version
     return NewVersion(
         "withdrawn", v.method, v.generation, None, None, None, until,
         int(live[: loaded.dataset.n_train].sum()), len(np.unique(loaded.dataset["subjects"][live])),
-        deleted, None, time.perf_counter() - started, v.baseline,
+        deleted, None, watch.seconds, v.baseline, times=watch.times(),
     )  # fmt: skip
 
 
 def retrained(
-    keeper: Keeper, dataset: Dataset, live: np.ndarray, deleted: int, started: float,
+    keeper: Keeper, dataset: Dataset, live: np.ndarray, deleted: int, watch: Stopwatch,
     told: Told | None,
 ) -> tuple[NewVersion, Fresh]:  # fmt: skip
     """A new generation of the live rows, and a model trained on it from scratch."""
@@ -227,14 +257,17 @@ def retrained(
     classes = training.classes_of(raw, train)
     training.require_trainable(classes, test, keeper.config.roles.label)
     number = keeper.require_version().number + 1
-    with training.building(keeper.data_folder, f"rows-{number}") as folder:
+    with (
+        watch.phase("encode"),
+        training.building(keeper.data_folder, f"rows-{number}") as folder,
+    ):
         encoding = training.write_generation(folder, raw, train, test, keeper.config, told)
     reach("retrain.dataset-written")
     written = Dataset(keeper.data_folder / f"rows-{number}")
     rng = keeper.rng(number)
-    fresh = training.train_model(written, classes, encoding, keeper.config, rng, told)
+    fresh = training.train_model(written, classes, encoding, keeper.config, rng, told, watch)
     reach("retrain.trained")
-    new = training.save(fresh, keeper.artifacts, "retrained", deleted, started)
+    new = training.save(fresh, keeper.artifacts, "retrained", deleted, watch)
     reach("retrain.artifacts-written")
     return new, fresh
 

@@ -5,6 +5,7 @@ it is.
 """
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,7 +17,7 @@ from unfit.data.dataset import Dataset
 from unfit.errors import CannotTrain, Damaged, Unavailable, Untrained
 from unfit.points import reach
 from unfit.store.artifacts import Artifacts
-from unfit.store.records import Version
+from unfit.store.records import Times, Version
 from unfit.store.repository import Store
 from unfit.workspace import config as configuration
 from unfit.workspace import purging
@@ -24,6 +25,7 @@ from unfit.workspace.config import Config
 from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.loaded import Loaded, load, load_card, statistics_arrays
 from unfit.workspace.lock import WriterLock
+from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
 _KEPT = ("fisher", "influence")  # methods whose prepared statistics are worth a file
@@ -58,6 +60,8 @@ class Keeper:
         self.loaded: Loaded | None = None
         self.model = self.store.model()
         self.purged = True
+        self.purge_seconds: float | None = None  # of the last purge, if the last commit had one
+        self._timed: list[tuple[int, Stopwatch]] = []  # versions whose times are not written yet
         self.purge_later = False  # by `tidy`, for many requests at once, and not after each
         self._seen = self.model.changes  # of the commits, by what is loaded
         self._mark = folder / "unfit.trained"
@@ -142,9 +146,17 @@ class Keeper:
             self.expire()
         self._swept = True
 
-    def employ(self, version: Version, loaded: Loaded | None) -> None:
-        """After a commit: the new version is current; purge what it leaves behind."""
+    def employ(
+        self, version: Version, loaded: Loaded | None, watch: Stopwatch | None = None
+    ) -> None:
+        """After a commit: the new version is current; purge what it leaves behind.
+
+        watch: of a new version; what it says in the end is written down with the purge.
+        """
         self.current, self.loaded = version, loaded
+        self.purge_seconds = None
+        if watch is not None:
+            self._timed.append((version.id, watch))
         self._seen = self.model.changes + 1
         self.model = replace(self.model, changes=self._seen, purge_due=True)
         self._mark.touch()
@@ -164,13 +176,20 @@ class Keeper:
     def purge(self) -> None:
         """What cannot be removed now is removed by the next one to settle."""
         assert self.current is not None
+        begun = time.perf_counter()
         self.expire()
+
+        def timed() -> list[tuple[int, float, Times]]:
+            self.purge_seconds = time.perf_counter() - begun
+            return [(id, w.seconds, w.times(self.purge_seconds)) for id, w in self._timed]
+
         try:
-            card_sha = purging.purge(self)
+            card_sha = purging.purge(self, timed)
         except (Unavailable, OSError) as busy:
             log.warning("the purge goes on later: %s", busy)
             self.purged = False
             return
+        self._timed = []
         self.purged = True
         self.purge_later = False  # by `tidy`, for many requests at once, and not after each
         if card_sha != self.current.card_sha:

@@ -4,7 +4,7 @@ Every step can be repeated; `models.purge_due` stays set until the last one, so 
 is finished by the next opening.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from unfit import disk
 from unfit.data.dataset import Dataset, Raw
 from unfit.errors import BadInput
 from unfit.points import reach
-from unfit.store.records import Version
+from unfit.store.records import Times, Version
 from unfit.store.repository import Store
 from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.loaded import load_card
@@ -25,8 +25,13 @@ if TYPE_CHECKING:
     from unfit.workspace.keeper import Keeper
 
 
-def purge(keeper: "Keeper") -> str | None:
-    """Erase forgotten rows, their ids, names and files; the card of the version in use now."""
+def purge(
+    keeper: "Keeper", timed: Callable[[], Sequence[tuple[int, float, Times]]] = tuple
+) -> str | None:
+    """Erase forgotten rows, their ids, names and files; the card of the version in use now.
+
+    timed: asked at the end what the versions since the last purge took; it is written down.
+    """
     store, version = keeper.store, keeper.require_version()
     reach("purge.start")
     dataset = keeper.dataset()
@@ -41,7 +46,7 @@ def purge(keeper: "Keeper") -> str | None:
     reach("purge.files-removed")
     store.clean()
     reach("purge.database-cleaned")
-    store.purge_done()
+    store.purge_done(timed())
     reach("purge.done")
     return card_sha
 

@@ -1,7 +1,7 @@
 """What the verbs of a workspace answer: frozen, printable, ready for JSON."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from unfit.store.records import AuditRecord, Decision, Version
@@ -9,7 +9,11 @@ from unfit.store.records import AuditRecord, Decision, Version
 
 @dataclass(frozen=True)
 class Employed:
-    """What `train` and `retrain` answer."""
+    """What `train` and `retrain` answer.
+
+    seconds: from the work being taken up to the commit; phases: where they went. kernels: seconds
+    of compiling or loading kernels, which are not counted in them.
+    """
 
     version: int
     kind: str
@@ -21,6 +25,8 @@ class Employed:
     slope: float
     seconds: float
     left_out: int = 0  # rows of a source that the deletion list names
+    phases: Mapping[str, float] = field(default_factory=dict)
+    kernels: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -28,7 +34,11 @@ class Employed:
 
 @dataclass(frozen=True)
 class Forgotten:
-    """What `forget` answers. dry_run: nothing changed; seconds and estimate are expected."""
+    """What `forget` answers. dry_run: nothing changed; seconds and estimate are expected.
+
+    seconds: from the request being taken to the commit that puts it in force, as the version's
+    record has it (None: not measured, not known). purge_seconds: of the purge after that.
+    """
 
     key: str
     rows: int
@@ -40,9 +50,10 @@ class Forgotten:
     reason: str
     estimate: float | None
     threshold: float | None
-    seconds: float
+    seconds: float | None
     purged: bool
     dry_run: bool = False
+    purge_seconds: float | None = None
     replayed: bool = False  # the key was used before, and this is what was answered then
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,6 +100,7 @@ class Status:
                 {
                     "version": one.number, "kind": one.kind, "rows": one.rows,
                     "deleted": one.deleted, "accuracy": one.accuracy, "seconds": one.seconds,
+                    "times": None if one.times is None else asdict(one.times),
                     "employed_at": one.employed_at.isoformat(),
                 }
                 for one in self.versions

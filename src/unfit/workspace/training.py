@@ -2,7 +2,6 @@
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from unfit.store.artifacts import Artifacts
 from unfit.store.records import NewVersion, Version
 from unfit.workspace.config import Config
 from unfit.workspace.loaded import Card, Loaded, class_codes, engine_of, held_out, model_arrays
+from unfit.workspace.stopwatch import Stopwatch
 
 Told = Callable[[str, int, int], None]  # stage, done, of (0: unknown)
 
@@ -97,6 +97,7 @@ def train_model(
     config: Config,
     rng: np.random.Generator,
     told: Told | None,
+    watch: Stopwatch,
 ) -> Fresh:
     """Train on a generation just written, evaluate, rehearse."""
     m = config.model
@@ -113,8 +114,9 @@ def train_model(
             told("training", done, total)
 
     progress(0, 0)
+    watch.get_kernels_ready(method, data)
     try:
-        opened = open_pipeline(method, data, test, rng, progress, config.policy.theta)
+        opened = open_pipeline(method, data, test, rng, progress, config.policy.theta, watch.phase)
     except FloatingPointError as error:
         raise CannotTrain(f"training failed: {error}; preprocessing.norm sets it") from None
     except np.linalg.LinAlgError as error:
@@ -127,14 +129,15 @@ def save(
     artifacts: Artifacts,
     kind: Literal["trained", "retrained"],
     deleted: int,
-    started: float,
+    watch: Stopwatch,
 ) -> NewVersion:
     """Write a freshly trained model's files."""
     opened = fresh.opened
-    model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.hits))
-    card_sha = artifacts.put_json(fresh.card.to_json())
+    with watch.phase("write"):
+        model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.hits))
+        card_sha = artifacts.put_json(fresh.card.to_json())
     return NewVersion(
         kind, fresh.card.method, fresh.dataset.folder.name, model_sha, card_sha, None, None,
         fresh.data.n_remaining, fresh.dataset.subjects_left(), deleted,
-        opened.baseline.accuracy, time.perf_counter() - started, opened.baseline.as_dict(),
+        opened.baseline.accuracy, watch.seconds, opened.baseline.as_dict(), times=watch.times(),
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """`unfit.Workspace`: the verbs. Each that changes something holds the writer's lock, finishes what
 a crash left undone, does its work aside, commits in one transaction, and purges."""
 
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from unfit.workspace.loaded import Scorer
 from unfit.workspace.naming import ids_of, named, refuse, text_of
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.results import Employed, Forgotten, Status
+from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import Told
 
 
@@ -88,7 +88,6 @@ class Workspace:
 
     def train(self, told: Told | None = None) -> Employed:
         """Read the source, train the first model, employ it."""
-        started = time.perf_counter()
         with self._writing() as keeper:
             if keeper.current is not None:
                 raise Unavailable(
@@ -96,44 +95,53 @@ class Workspace:
                     "that remain, and a new workspace starts from the source"
                 )
             reach("train.start")
+            watch = Stopwatch()
             config, roles = self.config, self.config.the_roles()
             source = open_source(config.location(self.folder))
             reading = None if told is None else lambda n: told("reading", n, 0)
             with training.building(keeper.data_folder, "rows-1") as folder:
-                raw = spool(source, roles, config.feature_columns(), folder, reading)
+                with watch.phase("read"):
+                    raw = spool(source, roles, config.feature_columns(), folder, reading)
                 reach("train.rows-spooled")
                 left_out = purging.listed_positions(raw, keeper.deletions, config.id)
                 train, test = split(raw, config.split.test_share, config.split.seed, left_out)
                 classes = training.classes_of(raw, train)
                 training.require_trainable(classes, test, roles.label)
-                encoding = training.write_generation(folder, raw, train, test, config, told)
+                with watch.phase("encode"):
+                    encoding = training.write_generation(folder, raw, train, test, config, told)
                 del raw
             reach("train.dataset-written")
             dataset = Dataset(keeper.data_folder / "rows-1")
-            fresh = training.train_model(dataset, classes, encoding, config, keeper.rng(1), told)
+            fresh = training.train_model(
+                dataset, classes, encoding, config, keeper.rng(1), told, watch
+            )
             reach("train.trained")
-            new = training.save(fresh, keeper.artifacts, "trained", 0, started)
+            new = training.save(fresh, keeper.artifacts, "trained", 0, watch)
             reach("train.artifacts-written")
             why = self._opening(1, "open", "the first model of this workspace", fresh)
             applied = Applied(list_position=keeper.deletions.join(config.id))
-            version = keeper.store.commit(None, new, why, applied, keeper.clock())
+            with watch.phase("commit"):
+                version = keeper.store.commit(None, new, why, applied, keeper.clock())
+            watch.stop()
             reach("train.committed")
-            keeper.employ(version, fresh.employed(version))
-            return _employed(version, fresh, len(left_out))
+            keeper.employ(version, fresh.employed(version), watch)
+            return _employed(version, fresh, watch, len(left_out))
 
     def retrain(self, told: Told | None = None, reason: str = "asked for") -> Employed:
         """Train again on the rows that remain: new constants, a new baseline."""
-        started = time.perf_counter()
         with self._writing() as keeper:
             before = keeper.require_version()
             reach("retrain.start")
+            watch = Stopwatch()
             live = keeper.live()
-            new, fresh = erasing.retrained(keeper, keeper.dataset(), live, 0, started, told)
+            new, fresh = erasing.retrained(keeper, keeper.dataset(), live, 0, watch, told)
             why = self._opening(before.number + 1, "retrain", reason, fresh)
-            version = keeper.store.commit(before, new, why, Applied(), keeper.clock())
+            with watch.phase("commit"):
+                version = keeper.store.commit(before, new, why, Applied(), keeper.clock())
+            watch.stop()
             reach("retrain.committed")
-            keeper.employ(version, fresh.employed(version))
-            return _employed(version, fresh)
+            keeper.employ(version, fresh.employed(version), watch)
+            return _employed(version, fresh, watch)
 
     def submit(
         self, *, subjects: Iterable[object] = (), rows: Iterable[object] = (),
@@ -166,7 +174,6 @@ class Workspace:
         key with the same ids is the same request, however often it is made. dry_run changes
         nothing and says what would happen.
         """
-        started = time.perf_counter()
         ids = ids_of(subjects, rows)
         key = None if key is None else text_of(key, "the key")
         if dry_run or strict:
@@ -190,7 +197,7 @@ class Workspace:
             replayed = key not in batch.outcomes
             if replayed:
                 batch = _earlier(keeper, key)
-            return self._answer(keeper, key, ids, batch, time.perf_counter() - started, replayed)
+            return self._answer(keeper, key, ids, batch, replayed)
 
     def predict(
         self, source: Rows, output: Path | None = None, *, format: str | None = None
@@ -280,17 +287,17 @@ class Workspace:
     def _foreseen(self, keeper: Keeper, ids: Ids, resolved: Resolved, key: str) -> Forgotten:
         """What `forget` would do, expect and decide."""
         version, n_train = keeper.require_version(), keeper.dataset().n_train
-        started = time.perf_counter()
+        watch = Stopwatch()
         estimate, action, reason = None, "keep", "no training row would leave"
         if version.model_sha is not None and (resolved.positions < n_train).any():
             rng = np.random.default_rng()
-            step, verdict = erasing.evaluate(keeper, keeper.ready(), resolved.positions, rng)
+            ready = keeper.ready()
+            step, verdict = erasing.evaluate(keeper, ready, resolved.positions, rng, watch)
             estimate, reason = step.facts.estimate, verdict.reason
             action = "retrain" if verdict.retrain else "employ"
-        took = time.perf_counter() - started
-        kinds = ("trained", "retrained") if action == "retrain" else ("updated",)
-        like = [v.seconds for v in keeper.store.versions() if v.kind in kinds]
-        expected = float(np.median(like[-10:])) if like else took
+        kind = "retrained" if action == "retrain" else "updated"
+        like = [v.seconds for v in keeper.store.versions() if v.kind == kind]
+        expected = float(np.median(like[-10:])) if like else None
         return Forgotten(
             key, len(resolved.positions), resolved.subjects,
             named(ids, resolved.outcomes, "repeated"), named(ids, resolved.outcomes, "unknown"),
@@ -299,16 +306,16 @@ class Workspace:
         )  # fmt: skip
 
     def _answer(
-        self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, seconds: float,
-        replayed: bool,
-    ) -> Forgotten:  # fmt: skip
+        self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, replayed: bool
+    ) -> Forgotten:
         outcomes, why = batch.outcomes[key], batch.why
         return Forgotten(
             key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
             named(ids, outcomes, "repeated"), named(ids, outcomes, "unknown"), batch.version,
             why.action if why else "keep", why.reason if why else "no training row has left",
-            why.estimate if why else None, self.config.policy.disparity, seconds,
-            purged=keeper.purged, replayed=replayed,
+            why.estimate if why else None, self.config.policy.disparity,
+            None if replayed else batch.seconds, purged=keeper.purged,
+            purge_seconds=None if replayed else batch.purge_seconds, replayed=replayed,
         )  # fmt: skip
 
 
@@ -320,9 +327,11 @@ def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
     return erasing.Batch({key: outcomes}, request.version or 0, why)
 
 
-def _employed(version: Version, fresh: training.Fresh, left_out: int = 0) -> Employed:
+def _employed(
+    version: Version, fresh: training.Fresh, watch: Stopwatch, left_out: int = 0
+) -> Employed:
     return Employed(
         version.number, version.kind, version.method, version.rows, version.subjects,
         fresh.card.encoding.width, version.accuracy or 0.0, fresh.opened.baseline.slope,
-        version.seconds, left_out,
+        watch.seconds, left_out, dict(watch.phases), watch.kernels,
     )  # fmt: skip

@@ -165,14 +165,29 @@ class VersionOut(BaseModel):
     subjects: int
     deleted: int
     accuracy: float | None
-    seconds: float
+    seconds: float = Field(
+        description="From the work being taken up to the commit that put it in force; getting "
+        "kernels ready before and the purge after are not in it."
+    )
+    phases: dict[str, float] | None = Field(
+        description="Where the seconds went, by phase; null of records from before."
+    )
+    purge_seconds: float | None = Field(
+        description="Of the purge after the commit, which versions may share; null while it is due."
+    )
+    cold: bool | None = Field(
+        description="Whether kernels were compiled or loaded within the seconds."
+    )
 
     @classmethod
     def of(cls, v: Version) -> "VersionOut":
+        t = v.times
         return cls(
             version=v.number, kind=v.kind, state=v.state, method=v.method,
             employed_at=v.employed_at, superseded_at=v.superseded_at, rows=v.rows,
             subjects=v.subjects, deleted=v.deleted, accuracy=v.accuracy, seconds=v.seconds,
+            phases=None if t is None else dict(t.phases), cold=None if t is None else t.cold,
+            purge_seconds=None if t is None else t.purge,
         )  # fmt: skip
 
 

@@ -1,0 +1,103 @@
+"""Where the time of a version goes.
+
+One definition, wherever seconds are shown: the clock starts when the work is taken up (the writer's
+lock is held; for an erasure, the requests that wait have been read) and stops when the transaction
+that puts the version in force is committed. Getting the kernels ready stops the clock, and what
+comes after the commit (the purge) is told apart.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unfit.core.kernels import kernels_loaded
+from unfit.core.objective import Rows
+from unfit.engines.cpu import CpuEngine
+from unfit.lifecycle.pipeline import hits
+from unfit.methods import Method
+from unfit.store.records import Times
+
+_WIDE = 300  # columns of float32 that are too many for the kernels of narrow rows
+_warmed: set[object] = set()
+
+
+@dataclass
+class Stopwatch:
+    """Seconds by phase; a phase within a phase stops the outer one."""
+
+    clock: Callable[[], float] = time.perf_counter
+    phases: dict[str, float] = field(default_factory=dict)
+    rows_read: int | None = None  # by the unlearning, of the rows that stay
+    steps: int | None = None  # the unlearning took, one for each mini-batch of deleted rows
+    kernels: float = 0.0  # while the clock stood still
+
+    def __post_init__(self) -> None:
+        self._begun, self._ended = self.clock(), None
+        self._kernels_before = kernels_loaded()
+        self._outer: list[list[float]] = []  # for each open phase, what inner ones took
+
+    _ended: float | None = field(default=None, init=False, repr=False)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        self._outer.append([0.0])
+        begun = self.clock()
+        try:
+            yield
+        finally:
+            took = self.clock() - begun
+            (inner,) = self._outer.pop()
+            self.phases[name] = self.phases.get(name, 0.0) + took - inner
+            if self._outer:
+                self._outer[-1][0] += took
+
+    def get_kernels_ready(self, method: Method, data: CpuEngine) -> None:
+        """Compile or load what the method will call; that is not counted."""
+        begun = self.clock()
+        seen = kernels_loaded()
+        warm_up(method, data)
+        took = self.clock() - begun
+        self.kernels += took
+        self._kernels_before += kernels_loaded() - seen
+        if self._outer:
+            self._outer[-1][0] += took
+
+    def stop(self) -> None:
+        """The commit is done."""
+        self._ended = self.clock()
+
+    @property
+    def seconds(self) -> float:
+        end = self.clock() if self._ended is None else self._ended
+        return end - self._begun - self.kernels
+
+    def times(self, purge: float | None = None) -> Times:
+        return Times(
+            phases=dict(self.phases), cold=kernels_loaded() > self._kernels_before,
+            kernels=self.kernels, purge=purge, rows_read=self.rows_read, steps=self.steps,
+        )  # fmt: skip
+
+
+def warm_up(method: Method, data: CpuEngine) -> None:
+    """Train, prepare, unlearn and predict once on a few rows of the same kind as `data`'s."""
+    X = data.rows.X
+    narrow = X.shape[1] * X.itemsize <= 1024
+    key = (method.name, method.solver, method.refine, method.settings.sigma > 0, narrow,
+           X.dtype, X.flags.writeable, data.k == 1, data.rows.intercept)  # fmt: skip
+    if key in _warmed:
+        return
+    rng = np.random.default_rng(0)
+    classes = 2 if data.k == 1 else 3
+    few = rng.standard_normal((48, min(X.shape[1], _WIDE))).astype(X.dtype) / 100
+    few.flags.writeable = X.flags.writeable
+    codes = np.arange(48, dtype=data.codes.dtype) % classes
+    engine = CpuEngine(few, codes, classes, data.rows.intercept)
+    state = method.prepare(method.train(engine, rng), engine)
+    for gone in (np.array([0]), np.arange(1, 10)):
+        state = method.unlearn(state, engine, gone, rng)
+        engine.forget(gone)
+        hits(state.weights, Rows(few, codes, data.rows.intercept))
+    _warmed.add(key)
