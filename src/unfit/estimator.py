@@ -17,7 +17,7 @@ from unfit.audit import Audit, compare
 from unfit.core.objective import Rows, margins, sigmoid
 from unfit.core.sgd import Progress
 from unfit.engines.cpu import CpuEngine
-from unfit.methods import METHODS, Method, Settings, State
+from unfit.methods import METHODS, OFFERED, Method, Settings, State
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -125,8 +125,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, progress: Progress | None) -> None:
-        names = Settings.__dataclass_fields__
-        settings = Settings(**{name: getattr(self, name) for name in names})
+        settings = Settings(**{name: getattr(self, name) for name in OFFERED})
         method = METHODS[self.method](settings)
         matrix, labels = validate_data(
             self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False

@@ -47,8 +47,6 @@ def test_every_way_gives_the_same(way, seed, m, l2):
     assert np.linalg.norm(solved - cheap.solve(rhs)) <= 1e-8 * np.linalg.norm(solved)
     close = 1e-8 * np.linalg.norm(root)
     assert np.linalg.norm(root - cheap.inverse_fourth_root(noise)) <= close
-    both = cheap.noisy_solve(rhs, noise)
-    assert np.linalg.norm(solved + root - both) <= 1e-8 * np.linalg.norm(solved + root)
 
 
 def test_the_way_is_chosen_by_the_numbers():

@@ -8,6 +8,7 @@ regulariser that leaves with them. Knows core.noise.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
@@ -40,10 +41,6 @@ class Factor(ABC):
     @abstractmethod
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         """H^(-1/4) b."""
-
-    def noisy_solve(self, rhs: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        """H^-1 rhs + H^(-1/4) noise."""
-        return np.asarray(self.solve(rhs) + self.inverse_fourth_root(noise))
 
 
 class Kept(ABC):
@@ -258,15 +255,12 @@ class DowndatedSpectrum(Factor):
     U: np.ndarray
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        return np.asarray(self.vectors @ self._solve(self._rotated(), self.vectors.T @ rhs))
+        return np.asarray(self.vectors @ self._solve(self._rotated, self.vectors.T @ rhs))
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
-        return np.asarray(self.vectors @ self._root(self._rotated(), self.vectors.T @ b))
+        return np.asarray(self.vectors @ self._root(self._rotated, self.vectors.T @ b))
 
-    def noisy_solve(self, rhs: np.ndarray, noise: np.ndarray) -> np.ndarray:
-        U, Q = self._rotated(), self.vectors
-        return np.asarray(Q @ (self._solve(U, Q.T @ rhs) + self._root(U, Q.T @ noise)))
-
+    @cached_property
     def _rotated(self) -> np.ndarray:
         return _times(self.vectors.T, self.U)
 

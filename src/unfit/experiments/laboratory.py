@@ -121,8 +121,7 @@ class Laboratory:
         method = self.method(contender, sigma)
         if type(method).train is Method.train:
             rng = generator("noise", self.name, contender.name, sigma, seed)
-            weights = method.released(self.initial(seed), self.engine, rng)
-            return State(contender.name, weights, self.engine.n_remaining)
+            return method.release(self.initial(seed), self.engine, rng)
         rng = self.initial_randomness(seed)
         if sigma > 0:
             rng = generator("train", self.name, contender.name, sigma, seed)

@@ -1,6 +1,6 @@
 """The registry: a method is one file here and one line below."""
 
-from unfit.methods.base import Method, Settings, State
+from unfit.methods.base import OFFERED, Method, Settings, State
 from unfit.methods.deltagrad import DeltaGrad
 from unfit.methods.fisher import Fisher
 from unfit.methods.influence import Influence
@@ -10,4 +10,4 @@ METHODS: dict[str, type[Method]] = {
     method.name: method for method in (Fisher, Influence, DeltaGrad, Retrain)
 }
 
-__all__ = ["METHODS", "Method", "Settings", "State"]
+__all__ = ["METHODS", "OFFERED", "Method", "Settings", "State"]

@@ -6,7 +6,7 @@ noise, mini-batches of deleted rows) is here. May know core and engines.base.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,7 +22,13 @@ from unfit.engines.base import Engine
 
 @dataclass(frozen=True)
 class Settings:
-    """The parameters of every method, under the names of the estimator's constructor."""
+    """The parameters of every method, under the names of the estimator's constructor.
+
+    noise_per_batch: FISHER as it was published. Every mini-batch of deleted rows adds its noise to
+    the weights, and the next one steps on from there; by default noise is added once a request, to
+    what is released. Either way a request starts from the centre. For the reproduction of the
+    paper only: the estimator and the workspace do not offer it.
+    """
 
     l2: float = 1e-4
     sigma: float = 0.0
@@ -34,6 +40,10 @@ class Settings:
     batch_size: int | None = 512
     learning_rate: float = 1.0
     tol: float = 1e-8
+    noise_per_batch: bool = False
+
+
+OFFERED = tuple(f.name for f in fields(Settings) if f.name != "noise_per_batch")
 
 
 @dataclass(frozen=True)
@@ -54,24 +64,38 @@ class Run:
 class State:
     """A trained model and what its method keeps for the next deletion.
 
-    weights (k, d) are what is published; n rows they stand for. statistics: sums at exactly these
-    weights, or None if nobody prepared them. near: an inverse Hessian a problem, of these rows but
-    from before the weights moved: a guide. tilt (k, d): sigma b of INFLUENCE's objective.
+    weights (k, d) are what is released; n rows they stand for. kept_centre: the same weights
+    before noise was added, or None where none was; see `centre`. statistics: sums at exactly the
+    centre, or None if nobody prepared them. near: an inverse Hessian a problem, of these rows but
+    from before the centre moved: a guide. tilt (k, d): sigma b of INFLUENCE's objective.
     run: DELTAGRAD's stored training; spare: a second file, ready to take the next one, once.
     """
 
     method: str
     weights: np.ndarray
     n: int
-    statistics: Statistics | None = None
-    near: Sequence[Inverse] | None = None
-    tilt: np.ndarray | None = None
-    run: Run | None = None
-    spare: Reserve | None = None
+    statistics: Statistics | None = field(default=None, repr=False)
+    near: Sequence[Inverse] | None = field(default=None, repr=False)
+    tilt: np.ndarray | None = field(default=None, repr=False)
+    run: Run | None = field(default=None, repr=False)
+    spare: Reserve | None = field(default=None, repr=False)
+    kept_centre: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def centre(self) -> np.ndarray:
+        """The weights without noise: where the next request starts.
+
+        Private: whoever has both it and the released weights knows the noise, which then hides
+        nothing. Starting from the released weights instead would make the next step undo their
+        noise first, far from the optimum, and multiply what it cannot undo.
+        """
+        return self.weights if self.kept_centre is None else self.kept_centre
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Numbers that hold all of it but its name and what `prepare` can compute again."""
         arrays = {"weights": self.weights, "n": np.array(self.n)}
+        if self.kept_centre is not None:
+            arrays["centre"] = self.kept_centre
         if self.tilt is not None:
             arrays["tilt"] = self.tilt
         if self.statistics is not None:
@@ -95,9 +119,14 @@ class State:
     def from_arrays(cls, method: str, arrays: Mapping[str, np.ndarray]) -> "State":
         weights, n = np.asarray(arrays["weights"]), int(arrays["n"])
         statistics = run = None
+        centre = arrays.get("centre")
         if "hessian_sum" in arrays:
             statistics = Statistics(
-                weights, arrays["gradient_sum"], arrays["hessian_sum"], n, float(arrays["l2"])
+                weights if centre is None else centre,
+                arrays["gradient_sum"],
+                arrays["hessian_sum"],
+                n,
+                float(arrays["l2"]),
             )
         if "trajectory" in arrays:
             seed, epochs, batch_size = (int(v) for v in arrays["plan_whole"])
@@ -105,7 +134,15 @@ class State:
             plan = Plan(seed, epochs, batch_size, rate, l2)
             file = restore(arrays["trajectory"])
             run = Run(plan, arrays["row_of"], arrays["counts"], file, radius)
-        return cls(method, weights, n, statistics, None, arrays.get("tilt"), run)
+        return cls(
+            method,
+            weights,
+            n,
+            statistics=statistics,
+            tilt=arrays.get("tilt"),
+            run=run,
+            kept_centre=centre,
+        )
 
 
 class Method(ABC):
@@ -113,8 +150,9 @@ class Method(ABC):
 
     name: ClassVar[str]
     solvers: ClassVar[tuple[str, ...]] = ("newton", "sgd")  # the first one is "auto"
-    # Where sigma acts when it unlearns: in every step, in the objective it was trained on, or on
-    # the weights at the very end.
+    # Where sigma acts: on what is released, shaped by the last step ("steps"; with
+    # noise_per_batch by every step), in the objective it was trained on, or on what is released,
+    # whatever the steps were ("end").
     noise: ClassVar[Literal["steps", "objective", "end"]] = "steps"
 
     def __init__(self, settings: Settings, *, refine: bool = False) -> None:
@@ -131,8 +169,33 @@ class Method(ABC):
         self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
     ) -> State:
         """A model of the remaining rows: the optimum, released with noise."""
-        weights = self.optimum(data, rng, progress=progress)
-        return State(self.name, self.released(weights, data, rng), data.n_remaining)
+        return self.release(self.optimum(data, rng, progress=progress), data, rng)
+
+    def release(self, centre: np.ndarray, data: Engine, rng: np.random.Generator) -> State:
+        """The state that publishes weights trained on the remaining rows, with fresh noise."""
+        return with_noise(
+            State(self.name, centre, data.n_remaining), self.released(centre, data, rng)
+        )
+
+    def recentred(self, state: State, data: Engine) -> State:
+        """The state with its centre found anew, where released weights are all that is known.
+
+        Such are states that were kept without one although sigma > 0. The centre is the optimum
+        of the rows the state stands for: this is a training, started from the weights.
+        """
+        if self.settings.sigma == 0 or self.noise == "objective" or state.kept_centre is not None:
+            return state
+        return State(
+            state.method,
+            state.weights,
+            state.n,
+            run=state.run,
+            spare=state.spare,
+            kept_centre=self._centre_of(state, data),
+        )
+
+    def _centre_of(self, state: State, data: Engine) -> np.ndarray:
+        return self._newton(data, None, None, state.weights).weights
 
     @abstractmethod
     def unlearn(
@@ -250,8 +313,15 @@ def finite(weights: np.ndarray, what: str = "SGD") -> np.ndarray:
     return weights
 
 
+def with_noise(centred: State, released: np.ndarray) -> State:
+    """The state at its centre, publishing the given weights."""
+    if released is centred.weights:
+        return centred
+    return replace(centred, weights=released, kept_centre=centred.weights)
+
+
 def moved(
     state: State, weights: np.ndarray, n: int, near: Sequence[Inverse] | None = None
 ) -> State:
-    """The state after its weights moved: what was known at the old ones is a guide at best."""
+    """The state after its centre moved: what was known at the old one is a guide at best."""
     return State(state.method, weights, n, near=near, tilt=state.tilt)

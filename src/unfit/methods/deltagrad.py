@@ -2,7 +2,8 @@
 
 The run is stored in a memory-mapped file of steps x 2 x k x d numbers. Every deletion writes a new
 one, so the old model is whole until the new one is; `prepare` has the file for it ready.
-Publishes w_T + sigma b, b fresh each time.
+Publishes w_T + sigma b, b fresh each time; the next replay goes by the stored run, where no noise
+is.
 """
 
 import logging
@@ -14,7 +15,7 @@ from unfit.core.replay import GONE, LEAVING, PRESENT, Cadence
 from unfit.core.sgd import Progress
 from unfit.core.trajectory import Reserve, TrajectoryFile, readable, require
 from unfit.engines.base import Engine
-from unfit.methods.base import Method, Run, State, finite, random_order, random_start
+from unfit.methods.base import Method, Run, State, finite, random_order, random_start, with_noise
 
 log = logging.getLogger("unfit")
 
@@ -40,7 +41,8 @@ class DeltaGrad(Method):
         sizes = np.full(plan.steps_per_epoch(n), plan.batch_size, np.int64)
         sizes[-1] = n - (len(sizes) - 1) * plan.batch_size
         run = Run(plan, row_of, np.tile(sizes, plan.epochs), file, layout.radius())
-        return State(self.name, self.perturbed(finite(weights), rng), n, run=run)
+        centred = State(self.name, finite(weights), n, run=run)
+        return with_noise(centred, self.perturbed(weights, rng))
 
     def unlearn(
         self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
@@ -59,11 +61,20 @@ class DeltaGrad(Method):
             fate_of_row[run.row_of], run.counts, run.file.array, target.array,
             radius=run.radius,
         )  # fmt: skip
-        return State(
-            self.name, self.perturbed(finite(weights, "the replay"), rng),
-            state.n - len(deleted),
-            run=replace(run, counts=counts, file=target),
-        )  # fmt: skip
+        centre = finite(weights, "the replay")
+        run = replace(run, counts=counts, file=target)
+        centred = State(self.name, centre, state.n - len(deleted), run=run)
+        return with_noise(centred, self.perturbed(centre, rng))
+
+    def _centre_of(self, state: State, data: Engine) -> np.ndarray:
+        """w_T, by the last step of the stored run."""
+        run = state.run
+        if run is None or len(run.file.array) == 0:
+            return super()._centre_of(state, data)
+        last, gradient = np.array(run.file.array[-1])
+        if run.counts[-1] == 0:  # a batch with nothing left moves nothing
+            return np.asarray(last)
+        return np.asarray(last - run.plan.learning_rate * (gradient + run.plan.l2 * last))
 
     def prepare(self, state: State, data: Engine) -> State:
         if state.run is None or state.spare is not None:

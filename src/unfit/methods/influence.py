@@ -36,7 +36,6 @@ class Influence(OneStep):
         gradient_remaining: np.ndarray,
         gradient_deleted: np.ndarray,
         factors: Sequence[Factor],
-        rng: np.random.Generator,
     ) -> np.ndarray:
         influence = [factor.solve(g) for factor, g in zip(factors, gradient_deleted, strict=True)]
         return np.asarray(weights + np.array(influence))

@@ -1,6 +1,6 @@
 """What FISHER and INFLUENCE share: one Newton-like step per mini-batch of deleted rows.
 
-They differ in the step alone. Statistics kept at the current weights make it cost O(m d^2 + d^3);
+They differ in the step alone. Statistics kept at the centre make it cost O(m d^2 + d^3);
 where there are none (the second mini-batch, or nobody prepared) a pass over the rows makes them.
 
 With `refine` a factor is a guide only: products with the Hessian itself, in float64, bring the
@@ -27,7 +27,7 @@ from unfit.core.statistics import (
     worth_sides,
 )
 from unfit.engines.base import Engine
-from unfit.methods.base import Method, State, moved, split
+from unfit.methods.base import Method, State, moved, split, with_noise
 
 
 class OneStep(Method):
@@ -40,27 +40,40 @@ class OneStep(Method):
         gradient_remaining: np.ndarray,
         gradient_deleted: np.ndarray,
         factors: Sequence[Factor],
-        rng: np.random.Generator,
     ) -> np.ndarray:
         """The next weights, from sums at the current ones; factors are of the remaining rows."""
+
+    def noise_of(
+        self, factors: Sequence[Factor], d: int, rng: np.random.Generator
+    ) -> np.ndarray | None:
+        """Fresh noise (k, d) for what is released, shaped by the last step's factors; or None."""
+        return None
 
     def unlearn(
         self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
     ) -> State:
-        gone = 0
+        if len(deleted) == 0:
+            return state
+        at = replace(state, weights=state.centre, kept_centre=None)
+        gone, noise = 0, None
         for batch in split(deleted, self.settings.deletion_batch_size):
-            state = self._forget(state, data, deleted[:gone], batch, rng)
+            if noise is not None:  # the published manner: on from the noisy weights
+                at = replace(at, weights=at.weights + noise)
+            draws = self.settings.noise_per_batch or gone + len(batch) == len(deleted)
+            at, noise = self._forget(at, data, deleted[:gone], batch, rng if draws else None)
             gone += len(batch)
-        return state
+        return at if noise is None else with_noise(at, at.weights + noise)
 
     def _forget(
-        self, state: State, data: Engine, before: np.ndarray, batch: np.ndarray,
-        rng: np.random.Generator,
-    ) -> State:  # fmt: skip
-        W, left = state.weights, state.n - len(batch)
-        if state.statistics is not None and len(batch) <= left and not self._refines:
+        self, at: State, data: Engine, before: np.ndarray, batch: np.ndarray,
+        rng: np.random.Generator | None,
+    ) -> tuple[State, np.ndarray | None]:  # fmt: skip
+        """The state at its next centre, and noise for it if a generator is given."""
+        W, left = at.weights, at.n - len(batch)
+        if at.statistics is not None and len(batch) <= left and not self._refines:
             try:
-                return moved(state, self._known(state.statistics, data, batch, rng), left)
+                weights, noise = self._known(at.statistics, data, batch, rng)
+                return moved(at, weights, left), noise
             except TooFar:  # so much leaves that what is known does not lead to the rest
                 pass
         rows = data.take(batch)
@@ -68,16 +81,28 @@ class OneStep(Method):
         mask = data.without(np.concatenate([before, batch]))
         if self._refines and len(batch) <= left:
             try:
-                return self._refined(state, data, rows, mask, left, of_deleted, rng)
+                return self._refined(at, data, rows, mask, left, of_deleted), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
         fresh = self.statistics(data, W, mask)
         factors = [Cholesky.of(h) for h in fresh.hessian_sum]
-        return moved(state, self.step(W, fresh.gradient_sum, of_deleted, factors, rng), left)
+        weights, noise = self._stepped(W, fresh.gradient_sum, of_deleted, factors, rng)
+        return moved(at, weights, left), noise
+
+    def _stepped(
+        self,
+        W: np.ndarray,
+        gradient_remaining: np.ndarray,
+        gradient_deleted: np.ndarray,
+        factors: Sequence[Factor],
+        rng: np.random.Generator | None,
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        weights = self.step(W, gradient_remaining, gradient_deleted, factors)
+        return weights, None if rng is None else self.noise_of(factors, W.shape[1], rng)
 
     def _known(
-        self, known: Statistics, data: Engine, batch: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+        self, known: Statistics, data: Engine, batch: np.ndarray, rng: np.random.Generator | None
+    ) -> tuple[np.ndarray, np.ndarray | None]:
         """The step from kept sums: what is looked at are the rows that leave, or fewer."""
         W = known.weights
         factors: Sequence[Factor]
@@ -92,7 +117,7 @@ class OneStep(Method):
             rows = data.take(batch)
             gradient, factors = gradient_by_blas(rows, W), factors_without(known, rows)
         of_deleted = gradient + self.settings.l2 * len(batch) * W
-        return self.step(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
+        return self._stepped(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 
     @property
     def _refines(self) -> bool:
@@ -100,7 +125,7 @@ class OneStep(Method):
 
     def _refined(
         self, state: State, data: Engine, rows: Rows, mask: np.ndarray, left: int,
-        of_deleted: np.ndarray, rng: np.random.Generator,
+        of_deleted: np.ndarray,
     ) -> State:  # fmt: skip
         """The step by products with the Hessian, guided by whatever is known of it."""
         W, ridge = state.weights, self.settings.l2 * left
@@ -115,7 +140,7 @@ class OneStep(Method):
                 Refined(guide, regularised(c), float(np.linalg.norm(W[c])))
                 for c, guide in enumerate(guides)
             ]
-            return self.step(W, gradient + ridge * W, of_deleted, refined, rng)
+            return self.step(W, gradient + ridge * W, of_deleted, refined)
 
         if guides is not None:
             try:
@@ -144,7 +169,7 @@ class OneStep(Method):
     def prepare(self, state: State, data: Engine) -> State:
         if state.statistics is not None and state.statistics.factors is not None:
             return state
-        statistics = state.statistics or self.statistics(data, state.weights)
+        statistics = state.statistics or self.statistics(data, state.centre)
         wants_roots = self.roots and self.settings.sigma > 0
         statistics = statistics.with_factors(wants_roots)
         batch = self.settings.deletion_batch_size or 0

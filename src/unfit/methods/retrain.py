@@ -1,4 +1,4 @@
-"""RETRAIN: Newton from the current weights to convergence on the rows that remain.
+"""RETRAIN: Newton from the current centre to convergence on the rows that remain.
 
 Exact, and the fastest honest way to be exact: the baseline for the others and a method in its own
 right. Publishes w + sigma b, b fresh each time.
@@ -7,7 +7,7 @@ right. Publishes w + sigma b, b fresh each time.
 import numpy as np
 
 from unfit.engines.base import Engine
-from unfit.methods.base import Method, State, moved
+from unfit.methods.base import Method, State, moved, with_noise
 
 
 class Retrain(Method):
@@ -19,5 +19,6 @@ class Retrain(Method):
     ) -> State:
         if len(deleted) == 0:
             return state
-        weights = self.optimum(data, rng, mask=data.without(deleted), start=state.weights)
-        return moved(state, self.perturbed(weights, rng), state.n - len(deleted))
+        centre = self.optimum(data, rng, mask=data.without(deleted), start=state.centre)
+        centred = moved(state, centre, state.n - len(deleted))
+        return with_noise(centred, self.perturbed(centre, rng))

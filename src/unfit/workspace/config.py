@@ -19,7 +19,7 @@ from unfit.data.ingest import Roles
 from unfit.data.sources import Location
 from unfit.errors import BadInput
 from unfit.lifecycle import policy as policies
-from unfit.methods import METHODS, Settings
+from unfit.methods import METHODS, OFFERED, Settings
 
 FILE = "unfit.toml"
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -88,7 +88,7 @@ class ModelTable:
     random_state: Annotated[int, Field(ge=0)] | None = None
 
     def settings(self) -> Settings:
-        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)})
+        return Settings(**{name: getattr(self, name) for name in OFFERED})
 
 
 @dataclass(frozen=True)

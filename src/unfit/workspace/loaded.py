@@ -177,6 +177,7 @@ def load(version: Version, artifacts: Artifacts, folder: Path) -> Loaded:
         raise Damaged(f"the model's file lacks or garbles {error}") from None
     if state.n != data.n_remaining:
         raise Damaged(f"the model stands for {state.n:,} rows, but {data.n_remaining:,} are left")
+    state = method.recentred(state, data)  # if the file is from before centres were kept
     initial_hits = arrays["initial_hits"] != 0
     baseline = Baseline.of(version.baseline)
     return Loaded(
