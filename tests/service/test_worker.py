@@ -335,10 +335,31 @@ def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
                 if path.is_file():
                     assert f"p{i:04d}".encode() not in path.read_bytes(), path
         ws.forget(subjects=["p0006"])
+        assert ws.store.model().purge_due  # the next ones are left to `tidy` as well
     with kept.open() as ws:  # killed before it tidied up: the next one does
         ws.apply()
         assert not ws.store.model().purge_due
         assert ws.audit(random_state=0).audit.n_deleted > 0
+
+
+def test_a_worker_purges_once_for_many_batches(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batch after batch is applied between two purges, not only up to the first of them."""
+    reached: list[str] = []
+    monkeypatch.setattr(points, "observer", reached.append)
+    monkeypatch.setattr(worker_module, "PURGE_SECONDS", 3600.0)
+    with kept.open() as ws, working(kept.folder) as at_work:
+        for i in range(6):
+            ws.submit(subjects=[f"p{i:04d}"])
+            applied(ws, i + 1)
+            if i == 0:
+                until(lambda: reached.count("purge.done"), "the first purge")
+        assert reached.count("purge.start") == 1
+        assert ws.store.model().purge_due
+        at_work.worker._purge_at = 0.0
+        until(lambda: not ws.store.model().purge_due, "the next purge")
+        assert reached.count("purge.start") == 2
 
 
 def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept) -> None:

@@ -191,7 +191,6 @@ class Keeper:
             return
         self._timed = []
         self.purged = True
-        self.purge_later = False  # by `tidy`, for many requests at once, and not after each
         if card_sha != self.current.card_sha:
             self._seen = self.model.changes + 1
             self.model = replace(self.model, changes=self._seen)
