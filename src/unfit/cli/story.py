@@ -93,6 +93,10 @@ def show(story: Story, output: Path) -> None:
     )
     Console().print(_table(story.waves))
     typer.echo(
+        "each: median from the request being taken to the commit, by unlearning; purge: after it;\n"
+        "estimate: the largest; retrain: the first request that led to one, to the commit"
+    )
+    typer.echo(
         f"meanwhile {served.rows:,} predictions were answered by {len(served.by_version)} "
         f"versions, 200 rows at a time, never later than {took(served.slowest)}"
     )
@@ -200,12 +204,14 @@ def _wave(name: str, answers: Sequence[Forgotten], ws: Workspace) -> Wave:
     timed = [(a.action, a.seconds) for a in answers if a.seconds is not None]
     updated = [seconds for action, seconds in timed if action != "retrain"]
     retrained = [seconds for action, seconds in timed if action == "retrain"]
+    purges = [a.purge_seconds for a in answers if a.purge_seconds is not None]
     version = ws.store.employed()
     return Wave(
-        name, len(answers), sum(a.subjects for a in answers), sum(a.rows for a in answers),
-        float(np.median(updated)) if updated else None, retrained[0] if retrained else None,
-        max(estimates, default=0.0), len(retrained),
-        0.0 if version is None else version.accuracy or 0.0,
+        name=name, requests=len(answers), people=sum(a.subjects for a in answers),
+        rows=sum(a.rows for a in answers), seconds=float(np.median(updated)) if updated else None,
+        purge=float(np.median(purges)) if purges else None,
+        retraining=retrained[0] if retrained else None, estimate=max(estimates, default=0.0),
+        retrainings=len(retrained), accuracy=0.0 if version is None else version.accuracy or 0.0,
     )  # fmt: skip
 
 
@@ -241,7 +247,8 @@ class _Visitors:
 
 def _table(waves: Sequence[Wave]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), title="three waves of erasures")
-    names = ("wave", "requests", "people", "rows", "each", "estimate", "retrain", "accuracy")
+    names = ("wave", "requests", "people", "rows", "each", "purge", "estimate", "retrain",
+             "accuracy")  # fmt: skip
     for name in names:
         table.add_column(
             name, justify="left" if name == "wave" else "right", no_wrap=True, min_width=len(name)
@@ -249,7 +256,8 @@ def _table(waves: Sequence[Wave]) -> Table:
     for w in waves:
         table.add_row(
             w.name, str(w.requests), f"{w.people:,}", f"{w.rows:,}",
-            "-" if w.seconds is None else took(w.seconds), f"{w.estimate:.2f} %",
+            "-" if w.seconds is None else took(w.seconds),
+            "-" if w.purge is None else took(w.purge), f"{w.estimate:.2f} %",
             "-" if w.retraining is None else took(w.retraining), f"{w.accuracy:.3f}",
         )  # fmt: skip
     return table

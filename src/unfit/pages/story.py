@@ -13,13 +13,16 @@ from unfit.workspace.results import Employed, Status
 
 @dataclass(frozen=True)
 class Wave:
-    """One wave of requests. seconds: the median; retraining: the request that led to one."""
+    """One wave of requests. seconds: the median of those answered by unlearning, from the request
+    being taken to the commit; purge: the median of what the purge took after it; retraining: the
+    seconds of the first request that led to one."""
 
     name: str
     requests: int
     people: int
     rows: int
     seconds: float | None
+    purge: float | None
     retraining: float | None
     estimate: float
     retrainings: int
@@ -42,8 +45,8 @@ def story_page(told: Told) -> str:
     base = max(0.0, int(10 * min(known, default=0.0)) / 10)
     top = min(1.0, int(10 * max(known, default=1.0) + 1) / 10)
     times = [
-        (w.name, [("unlearning", 1000 * w.seconds)]
-         + ([("retraining", 1000 * w.retraining)] if w.retraining else []))
+        (w.name, [("unlearned", 1000 * w.seconds)]
+         + ([("retrained", 1000 * w.retraining)] if w.retraining else []))
         for w in told.waves if w.seconds is not None
     ]  # fmt: skip
     return templates().get_template("story.html").render(
@@ -51,6 +54,6 @@ def story_page(told: Told) -> str:
         outcome={True: "passed", False: "failed", None: "open"}[told.report.passed],
         estimates=estimates_plot(told.status),
         accuracies=svg.timeline(accuracies, base=base, top=top, label="test accuracy by version"),
-        times=svg.pairs(times, unit=" ms", label="median time per request"),
+        times=svg.pairs(times, unit=" ms", label="time of a request to the commit"),
         last=told.status.decisions[-1],
     )  # fmt: skip

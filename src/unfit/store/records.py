@@ -26,8 +26,9 @@ class Times:
 
     phases: seconds by name, within the version's seconds. cold: a kernel was compiled or loaded
     while the clock ran. kernels: seconds of getting them ready while it stood still. purge: of the
-    purge after the commit, which several versions may share; None while it is due. rows_read,
-    steps: of the unlearning, where they were counted.
+    purge after the commit, which several versions may share; None while it is due. rows_read:
+    by sums over the rows that stay, each time they were, where that is counted. steps: the
+    unlearning took.
     """
 
     phases: Mapping[str, float]

@@ -95,6 +95,7 @@ def _ready(keeper: Keeper, watch: Stopwatch) -> Loaded:
     with watch.phase("open"):
         loaded = keeper.load()
         watch.get_kernels_ready(loaded.method, loaded.data)
+        watch.count_rows(loaded.method, loaded.data)
         return keeper.ready()
 
 
@@ -175,7 +176,6 @@ def _evaluated(
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(
             True, "no held-out row is left to measure accuracy on"
         )
-    read = loaded.data.rows_read
     try:
         step = pipeline.step(
             loaded.method, loaded.state, loaded.data, leaving, loaded.test_rows(), held_out,
@@ -185,8 +185,6 @@ def _evaluated(
         facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
         reason = f"unlearning failed ({error}), so the model is retrained"
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(True, reason)
-    if loaded.method.name != "deltagrad":  # whose replay is not counted
-        watch.rows_read = loaded.data.rows_read - read
     batch = loaded.method.settings.deletion_batch_size or max(1, len(leaving))
     watch.steps = -(-len(leaving) // batch)
     return step, decide(keeper.config.policy.policy(), step.facts)

@@ -30,7 +30,6 @@ class Stopwatch:
 
     clock: Callable[[], float] = time.perf_counter
     phases: dict[str, float] = field(default_factory=dict)
-    rows_read: int | None = None  # by the unlearning, of the rows that stay
     steps: int | None = None  # the unlearning took, one for each mini-batch of deleted rows
     kernels: float = 0.0  # while the clock stood still
 
@@ -38,6 +37,7 @@ class Stopwatch:
         self._begun, self._ended = self.clock(), None
         self._kernels_before = kernels_loaded()
         self._outer: list[list[float]] = []  # for each open phase, what inner ones took
+        self._read: tuple[CpuEngine, int] | None = None
 
     _ended: float | None = field(default=None, init=False, repr=False)
 
@@ -64,6 +64,14 @@ class Stopwatch:
         self._kernels_before += kernels_loaded() - seen
         if self._outer:
             self._outer[-1][0] += took
+
+    def count_rows(self, method: Method, data: CpuEngine) -> None:
+        """From now on, the rows that sums over the remaining ones read; a replay is not counted."""
+        self._read = None if method.name == "deltagrad" else (data, data.rows_read)
+
+    @property
+    def rows_read(self) -> int | None:
+        return None if self._read is None else self._read[0].rows_read - self._read[1]
 
     def stop(self) -> None:
         """The commit is done."""

@@ -36,7 +36,8 @@ def _templates() -> Environment:
     )  # fmt: skip
     made.filters["moment"] = views.moment
     made.filters["number"] = lambda n: f"{n:,}"
-    made.filters["ms"] = lambda v: f"{v:,.0f} ms" if v < 10_000 else f"{v / 1000:,.1f} s"
+    made.filters["ms"] = views.milliseconds
+    made.filters["times"] = lambda r: f"{r:,.0f} times" if r >= 10 else f"{r:.2g} times"
     made.globals["asset"] = f"?v={__version__}"
     made.globals["version_of_unfit"] = __version__
     return made

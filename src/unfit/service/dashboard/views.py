@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from statistics import median
 from typing import Any
 
 from unfit.service.dashboard import charts
 from unfit.service.dashboard.charts import Chart
+from unfit.service.dashboard.costs import Costs, costs
 from unfit.service.parts import Parts
 from unfit.service.standing import Standing, standing
 from unfit.store.records import AuditRecord, Decision, Job, Request, Version
@@ -19,7 +19,7 @@ RECENT = 12
 class Overview:
     now: Standing
     baseline: Version | None  # the training that the version in use goes back to
-    erasure_ms: float | None
+    costs: Costs
     last_audit: AuditRecord | None
     decisions: Sequence[Decision]
     charts: Sequence[tuple[str, str, Chart | None]]
@@ -58,16 +58,16 @@ def overview(p: Parts) -> Overview:
     decisions = store.decisions(last=charts.SHOWN)
     audits = store.audits(last=1)
     made = [v for v in versions if v.kind in ("trained", "retrained")]
-    times = [1000 * v.seconds for v in versions if v.kind == "updated"][-50:]
     return Overview(
-        now, made[-1] if made else None, median(times) if times else None,
+        now, made[-1] if made else None, costs(versions),
         audits[0] if audits else None,
         decisions[-RECENT:][::-1],
         [
             ("Estimated disparity", "Against the threshold (dashed). Diamonds: retrained.",
              charts.disparity(decisions, now.threshold)),
             ("Accuracy", "On held-out people. Diamonds: retrained.", charts.accuracy(versions)),
-            ("Time per version", "To unlearn or to train, by the clock.", charts.seconds(versions)),
+            ("Time per version", "From the work being taken up to the commit, by the clock.",
+             charts.seconds(versions)),
         ],
         [j for j in p.jobs.find(last=10) if j.state in ("pending", "running")],
     )  # fmt: skip
@@ -125,7 +125,7 @@ class Compared:
             number("People", a.subjects, b.subjects, ",d"),
             number("Rows that left with it", a.deleted, b.deleted, ",d"),
             number("Test accuracy", a.accuracy, b.accuracy, ".4f"),
-            number("Milliseconds to make", 1000 * a.seconds, 1000 * b.seconds, ",.1f"),
+            number("Milliseconds to the commit", 1000 * a.seconds, 1000 * b.seconds, ",.1f"),
             number("Slope c", a.baseline.get("slope"), b.baseline.get("slope"), ".3f"),
         ]  # fmt: skip
         return [(line[0], line[1], line[2], line[3]) for line in made]
@@ -147,33 +147,22 @@ class Method:
     settings: dict[str, Any]
     version: Version | None
     decision: Decision | None
-    updates: int
-    update_ms: float | None
-    train_ms: float | None
+    costs: Costs
 
     @property
     def slope(self) -> float | None:
         return None if self.version is None else self.version.baseline.get("slope")
 
-    @property
-    def ratio(self) -> float | None:
-        if not self.update_ms or not self.train_ms:
-            return None
-        return self.train_ms / self.update_ms
-
 
 def method(p: Parts) -> Method:
     versions = p.store.versions(last=charts.SHOWN)
     decided = p.store.decisions(last=1)
-    updates = [1000 * v.seconds for v in versions if v.kind == "updated"]
-    trained = [1000 * v.seconds for v in versions if v.kind in ("trained", "retrained")]
     m = p.config.model
     settings = {name: getattr(m, name) for name in type(m).__dataclass_fields__}
     employed = p.store.employed()
     return Method(
         employed.method if employed else m.method, settings, employed,
-        decided[0] if decided else None, len(updates), median(updates) if updates else None,
-        median(trained) if trained else None,
+        decided[0] if decided else None, costs(versions),
     )  # fmt: skip
 
 
@@ -200,6 +189,13 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple | list):
         return ", ".join(map(str, value))
     return str(value)
+
+
+def milliseconds(value: float) -> str:
+    """With what digits it has: a ratio of two of them can be checked by eye."""
+    if value < 10:
+        return f"{value:.1f} ms"
+    return f"{value:,.0f} ms" if value < 10_000 else f"{value / 1000:,.1f} s"
 
 
 def moment(at: datetime) -> str:
