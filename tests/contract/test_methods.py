@@ -1,8 +1,12 @@
 """Every registered method passes the public contract."""
 
+from dataclasses import replace
+
 import pytest
 
-from unfit.methods import METHODS
+from unfit import testing
+from unfit.core.factors import Cholesky
+from unfit.methods import METHODS, State
 from unfit.testing import CASES, check_method, method_checks
 
 
@@ -22,3 +26,78 @@ def test_a_broken_method_is_caught():
 
     with pytest.raises(AssertionError):
         check_method(Forgetful, CASES[:1])
+
+
+class NoiseRemoved(METHODS["fisher"]):
+    """A second Newton step, from the released weights: it takes the noise off them again."""
+
+    name = "noise-removed"
+
+    def unlearn(self, state, data, deleted, rng):
+        once = super().unlearn(state, data, deleted, rng)
+        if len(deleted) == 0:
+            return once
+        here = self.statistics(data, once.weights, data.without(deleted))
+        steps = [
+            Cholesky.of(hessian).solve(gradient)
+            for hessian, gradient in zip(here.hessian_sum, here.gradient_sum, strict=True)
+        ]
+        return State(self.name, once.weights - steps, once.n)
+
+
+class FromReleased(METHODS["fisher"]):
+    """Steps from the released weights, as the paper's equation reads."""
+
+    name = "from-released"
+
+    def unlearn(self, state, data, deleted, rng):
+        released = replace(state, kept_centre=None, statistics=None)
+        return super().unlearn(released, data, deleted, rng)
+
+
+class NoiseKept(METHODS["retrain"]):
+    """Carries half of the old noise along: as much as there should be, but nobody's own."""
+
+    name = "noise-kept"
+
+    def unlearn(self, state, data, deleted, rng):
+        if len(deleted) == 0:
+            return state
+        new = super().unlearn(state, data, deleted, rng)
+        noise = (new.weights - new.centre) + (state.weights - state.centre)
+        return replace(new, weights=new.centre + noise / 2**0.5)
+
+
+class HalfNoise(METHODS["retrain"]):
+    name = "half-noise"
+
+    def unlearn(self, state, data, deleted, rng):
+        if len(deleted) == 0:
+            return state
+        new = super().unlearn(state, data, deleted, rng)
+        return replace(new, weights=(new.centre + new.weights) / 2)
+
+
+@pytest.mark.parametrize(
+    ("method", "complaint"),
+    [
+        (NoiseRemoved, "0.1. times as much from run to run after one request"),
+        (FromReleased, "times as much from run to run"),
+        (NoiseKept, "correlated"),
+        (HalfNoise, "0.5. times as much from run to run"),
+    ],
+)
+def test_noise_that_is_not_what_was_promised_is_caught(method, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_method(method, CASES[:1])
+
+
+def test_noise_of_one_seed_is_caught():
+    class SameSeed(METHODS["retrain"]):
+        name = "same-seed"
+
+        def perturbed(self, weights, rng):
+            return super().perturbed(weights, testing.rng(7))
+
+    with pytest.raises(AssertionError, match="noise"):
+        check_method(SameSeed, CASES[:1])

@@ -342,9 +342,7 @@ def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
         assert ws.audit(random_state=0).audit.n_deleted > 0
 
 
-def test_a_worker_purges_once_for_many_batches(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_purges_once_for_many_batches(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batch after batch is applied between two purges, not only up to the first of them."""
     reached: list[str] = []
     monkeypatch.setattr(points, "observer", reached.append)
