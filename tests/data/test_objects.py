@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import people
 from unfit.data.columns import UNSEEN, Column
-from unfit.data.encoding import Encoded, Encoding, Reader, fit
+from unfit.data.constants import fit
+from unfit.data.encoding import Encoded, Encoding, Reader
 from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from workspaces import make, signature
 
 import people
+from remaining import differing
 from unfit import points
 from unfit.points import POINTS
 from unfit.workspace import Workspace
@@ -166,6 +167,11 @@ class Pipeline(RuleBasedStateMachine):
             dataset = keeper.dataset()
             live = set(dataset["numbers"][dataset.live].tolist())
             assert live == set(range(TABLE.num_rows)) - set(rows)
+
+    @invariant()
+    def constants_are_a_fit_on_what_remains(self) -> None:
+        if self.ws.store.employed().model_sha is not None:  # type: ignore[union-attr]
+            assert differing(self.ws) == []
 
     def check_replay(self) -> None:
         """The employed weights are those of the same decisions, made without any accident."""

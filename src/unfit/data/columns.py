@@ -25,7 +25,7 @@ FALSE = ("false", "f", "no", "n", "0")
 
 @dataclass(frozen=True)
 class Column:
-    """One feature column. None: fitted to the data, and refitted at every retraining.
+    """One feature column. None: fitted to the training rows that remain (data.constants).
 
     scale: "standard" is (x - mean) / sd, "range" is (x - min) / (max - min), "none" leaves x.
     missing: what stands for a missing number: its mean, "error", or a number.
@@ -65,9 +65,12 @@ class Column:
 
     @property
     def declared(self) -> bool:
+        """Whether no constant of the column is fitted."""
         if self.kind == "category":
             return self.categories is not None
-        return self.kind == "boolean" or self.scale != "standard" or self.mean is not None
+        if self.kind == "boolean":
+            return self.missing != "mean"
+        return self.scale != "standard" or self.mean is not None
 
 
 class Vocabulary:

@@ -3,10 +3,10 @@
 Raw values are numbers (n, a) float32 with NaN for missing, and categories (n, b) int32, codes into
 vocabularies. Encoded rows are (n, p) float32: scaled numbers first, then one column per category;
 all divided by the norm bound. An Encoding holds every constant and says where it came from; those
-that were fitted are derived from the data and are fitted anew at each retraining.
+that were fitted are what data.constants makes of the training rows that remain.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal, cast
@@ -23,14 +23,13 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 15
 
-Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]
-
 
 @dataclass(frozen=True)
 class Encoded:
     """A column with its constants: x -> (x - shift) / scale, or one column per category.
 
     A category that no remaining row holds is retired to None: its place stays, its name goes.
+    others: categories that min_rows training rows hold and that yet have no column.
     """
 
     column: Column
@@ -39,6 +38,7 @@ class Encoded:
     fill: float = 0.0
     categories: tuple[str | None, ...] = ()
     constants: Literal["declared", "fitted"] = "declared"
+    others: tuple[str, ...] = ()
 
     @property
     def width(self) -> int:
@@ -50,13 +50,15 @@ class Encoding:
     """All columns in the order of unfit.toml, and the norm bound.
 
     norm: rows are divided by it. clip: rows longer than a declared bound are cut to it. A fitted
-    bound is the longest training row.
+    bound is the length of the longest training row, rounded up to a power of two. min_rows: what
+    the constants were fitted with; None if they were fitted without rounding, by an earlier unfit.
     """
 
     columns: tuple[Encoded, ...]
     norm: float = 1.0
     clip: bool = False
     norm_fitted: bool = False
+    min_rows: int | None = None
 
     @property
     def numeric(self) -> list[Encoded]:
@@ -81,7 +83,7 @@ class Encoding:
         self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
     ) -> np.ndarray:
         """Rows (m, p) float32. slots[j][code]: the place of a raw code of category j, or -1."""
-        return self.bounded(self._unbounded(values, codes, slots))
+        return self.bounded(self.unbounded(values, codes, slots))
 
     def bounded(self, X: np.ndarray) -> np.ndarray:
         """Rows within the norm bound; changes X."""
@@ -92,9 +94,10 @@ class Encoding:
             X /= np.float32(self.norm)
         return X
 
-    def _unbounded(
+    def unbounded(
         self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
     ) -> np.ndarray:
+        """Rows before the norm bound."""
         X = np.zeros((len(values), self.width), np.float32)
         a = len(self.numeric)
         if a:
@@ -129,7 +132,11 @@ class Encoding:
             if c.column.kind != "category" or c.constants == "declared":
                 return c
             texts = held[c.column.name]
-            return replace(c, categories=tuple(t if t in texts else None for t in c.categories))
+            return replace(
+                c,
+                categories=tuple(t if t in texts else None for t in c.categories),
+                others=tuple(t for t in c.others if t in texts),
+            )
 
         return replace(self, columns=tuple(one(c) for c in self.columns))
 
@@ -211,95 +218,3 @@ class Reader:
                         f"{texts[at].as_py()!r} is not among the declared categories"
                     )
         return values, codes
-
-
-def fit(
-    columns: Sequence[Column],
-    vocabularies: Sequence[Sequence[str | None]],
-    blocks: Blocks,
-    norm: float | None,
-    min_rows: int,
-) -> Encoding:
-    """The encoding of training rows that `blocks()` yields, as often as it is called.
-
-    norm: a declared bound (0: none), or None for the longest row. min_rows: fewer rows than this
-    neither make a category nor a mean, which would be about single people.
-    """
-    numeric = [c for c in columns if c.kind != "category"]
-    categorical = [c for c in columns if c.kind == "category"]
-    moments = _Moments(len(numeric))
-    counts = [np.zeros(len(texts) + 1, np.int64) for texts in vocabularies]
-    for values, codes in blocks():
-        moments.take(values)
-        for j, count in enumerate(counts):
-            count += np.bincount(codes[:, j], minlength=len(count))
-    mean, sd = moments.result(min_rows)
-    made = {c.name: _scaled(c, mean[j], sd[j]) for j, c in enumerate(numeric)}
-    for j, c in enumerate(categorical):
-        kept = _kept(c, vocabularies[j], counts[j], min_rows)
-        made[c.name] = Encoded(c, categories=kept, constants=_origin(c))
-    encoding = Encoding(tuple(made[c.name] for c in columns))
-    if norm is not None:
-        return encoding if norm == 0 else replace(encoding, norm=norm, clip=True)
-    longest, slots = 0.0, encoding.slots(vocabularies)
-    for values, codes in blocks():
-        X = encoding.encode(values, codes, slots)
-        if len(X):
-            longest = max(longest, float(np.einsum("ij,ij->i", X, X, dtype=np.float64).max()))
-    bound = float(np.sqrt(longest)) if longest > 0 else 1.0
-    return replace(encoding, norm=bound, norm_fitted=True)
-
-
-def _kept(
-    column: Column, texts: Sequence[str | None], counts: np.ndarray, min_rows: int
-) -> tuple[str, ...]:
-    if column.categories is not None:
-        return column.categories
-    known = [(-int(counts[i]), t) for i, t in enumerate(texts) if t is not None]
-    often = sorted((c, t) for c, t in known if -c >= min_rows)[: column.max_categories]
-    return tuple(sorted(t for _, t in often))
-
-
-def _scaled(column: Column, mean: float, sd: float) -> Encoded:
-    shift, scale = 0.0, 1.0
-    if column.kind == "numeric" and column.scale == "range":
-        shift, scale = column.min or 0.0, (column.max or 0.0) - (column.min or 0.0)
-    elif column.kind == "numeric" and column.scale == "standard":
-        shift, scale = (mean, sd) if column.mean is None else (column.mean, column.sd or 1.0)
-    if isinstance(column.missing, float | int):
-        fill = float(column.missing)
-    else:
-        declared = column.declared and column.kind == "numeric"
-        fill = shift if declared else mean
-    return Encoded(column, float(shift), float(scale), float(fill), constants=_origin(column))
-
-
-def _origin(column: Column) -> Literal["declared", "fitted"]:
-    return "declared" if column.declared else "fitted"
-
-
-class _Moments:
-    """Mean and deviation of columns with gaps, in one pass, shifted by the first block's mean."""
-
-    def __init__(self, width: int) -> None:
-        self.n, self.sum, self.squares = (np.zeros(width) for _ in range(3))
-        self.origin: np.ndarray | None = None
-
-    def take(self, values: np.ndarray) -> None:
-        known = ~np.isnan(values)
-        wide = np.where(known, values, 0.0).astype(np.float64)
-        if self.origin is None:
-            self.origin = wide.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-        wide = np.where(known, wide - self.origin, 0.0)
-        self.n += known.sum(axis=0)
-        self.sum += wide.sum(axis=0)
-        self.squares += np.einsum("ij,ij->j", wide, wide)
-
-    def result(self, min_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        n = np.maximum(self.n, 1)
-        offset = self.sum / n
-        mean = (0.0 if self.origin is None else self.origin) + offset
-        sd = np.sqrt(np.maximum(self.squares / n - offset**2, 0))
-        few = self.n < min_rows
-        flat = few | (sd <= 1e-12 * np.abs(mean))
-        return np.where(few, 0.0, mean), np.where(flat, 1.0, sd)

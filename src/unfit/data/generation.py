@@ -7,8 +7,9 @@ import numpy as np
 
 from unfit import disk
 from unfit.data.columns import Column
+from unfit.data.constants import fit
 from unfit.data.dataset import DTYPES, FORMAT, Progress, Raw, write_checked
-from unfit.data.encoding import BLOCK, Encoding, fit
+from unfit.data.encoding import BLOCK, Encoding
 from unfit.errors import CannotTrain
 
 

@@ -99,7 +99,7 @@ class PreprocessingTable:
 
     @property
     def bound(self) -> float | None:
-        """As `data.encoding.fit` takes it: 0 for none, None for fitted."""
+        """As `data.constants.fit` takes it: 0 for none, None for fitted."""
         if isinstance(self.norm, str):
             return None if self.norm == "fitted" else 0.0
         return float(self.norm)

@@ -21,10 +21,10 @@ from unfit.methods import State
 from unfit.points import reach
 from unfit.store.filing import RESTORED
 from unfit.store.records import Applied, Decision, NewVersion, Version
-from unfit.workspace import auditing, training
+from unfit.workspace import auditing, constants, training
 from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
 from unfit.workspace.keeper import Keeper
-from unfit.workspace.loaded import Loaded, model_arrays
+from unfit.workspace.loaded import Card, Loaded, model_arrays
 from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import Fresh, Told
 
@@ -187,7 +187,16 @@ def _evaluated(
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(True, reason)
     batch = loaded.method.settings.deletion_batch_size or max(1, len(leaving))
     watch.steps = -(-len(leaving) // batch)
-    return step, decide(keeper.config.policy.policy(), step.facts)
+    verdict = decide(keeper.config.policy.policy(), step.facts)
+    return step, _with_constants(verdict, constants.changes(loaded, positions))
+
+
+def _with_constants(verdict: Verdict, found: constants.Changes) -> Verdict:
+    """Constants that changed leave no choice."""
+    if not found.due:
+        return verdict
+    reasons = [found.reason, *([verdict.reason] if verdict.retrain else [])]
+    return Verdict(True, "; ".join(reasons))
 
 
 def _updated(
@@ -197,13 +206,21 @@ def _updated(
     with watch.phase("write"):
         hits = _hits_without(loaded, positions)
         sha = keeper.artifacts.put_arrays(model_arrays(step.state, hits))
+        card, card_sha = _card_without(loaded, positions), loaded.version.card_sha
+        if card != loaded.card:
+            card_sha = keeper.artifacts.put_json(card.to_json())
     reach("forget.artifacts-written")
     v, n = loaded.version, loaded.dataset.n_train
     return NewVersion(
-        "updated", v.method, v.generation, sha, v.card_sha, None, until, step.state.n,
+        "updated", v.method, v.generation, sha, card_sha, None, until, step.state.n,
         _subjects_left(loaded.dataset, loaded.live, positions), int((positions < n).sum()),
         step.facts.accuracy, watch.seconds, v.baseline, times=watch.times(),
     )  # fmt: skip
+
+
+def _card_without(loaded: Loaded, positions: np.ndarray) -> Card:
+    """The card after rows have left: without names that too few hold."""
+    return replace(loaded.card, encoding=constants.changes(loaded, positions).encoding)
 
 
 def _hits_without(loaded: Loaded, positions: np.ndarray) -> np.ndarray:
@@ -216,8 +233,12 @@ def _moved(
     loaded: Loaded, positions: np.ndarray, version: Version, state: State | None = None
 ) -> Loaded:
     """The loaded version after rows have left."""
+    leaving = positions[positions < loaded.dataset.n_train]
+    if len(leaving):
+        loaded.card = _card_without(loaded, positions)
+        constants.without(loaded, leaving)
     loaded.initial_hits = _hits_without(loaded, positions)
-    loaded.data.forget(positions[positions < loaded.dataset.n_train])
+    loaded.data.forget(leaving)
     loaded.live[positions] = False
     loaded.version = version
     if state is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unfit.core.objective import Rows, margins, problems, sigmoid
+from unfit.data.constants import Sums, explained
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
 from unfit.engines.cpu import CpuEngine
@@ -17,7 +18,7 @@ from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
 
-CARD_FORMAT = 1
+CARD_FORMAT = 2  # 1: constants were not rounded
 _STATISTICS = ("gradient_sum", "hessian_sum", "l2")
 
 
@@ -48,10 +49,13 @@ class Card:
             "format": CARD_FORMAT, "method": self.method, "settings": asdict(self.settings),
             "fit_intercept": self.fit_intercept, "classes": list(self.classes),
             "label": self.label, "encoding": self.encoding.to_json(),
+            "constants": explained(self.encoding),
         }  # fmt: skip
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Card":
+        if content.get("format") not in (1, CARD_FORMAT):
+            raise Damaged("the model card was written by another version of unfit")
         try:
             return cls(
                 content["method"], Settings(**content["settings"]), content["fit_intercept"],
@@ -81,7 +85,8 @@ class Scorer:
 
 @dataclass
 class Loaded:
-    """The employed version with its rows. `data`, `state` and `live` move with each erasure."""
+    """The employed version with its rows. `data`, `state`, `live` and `sums` move with each
+    erasure."""
 
     version: Version
     dataset: Dataset
@@ -93,6 +98,7 @@ class Loaded:
     initial_hits: np.ndarray  # over the held-out rows: right in the baseline's model
     live: np.ndarray  # over all rows
     class_of_label: np.ndarray
+    sums: Sums | None = None  # of the training rows, for the constants; made when needed
 
     def test_positions(self, without: np.ndarray) -> np.ndarray:
         """Held-out rows that stay when some positions leave, counted from the first held-out."""

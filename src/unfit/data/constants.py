@@ -1,0 +1,281 @@
+"""Constants that forget: what is fitted to the training rows is a function of those that remain.
+
+A mean that was fitted with a person in it gives the person away: the mean before times n, less the
+mean after times n - 1, is their value. So constants are rounded, and made of sums that rows can be
+taken out of without a trace (core.exact):
+
+    deviation   rounded to a power of two 2^k
+    mean        rounded to a multiple of 2^k / 8
+    category    kept if at least min_rows rows hold it; of more than max_categories such, those with
+                the most rows, counted in quarters of doublings of min_rows, then by name
+    norm        the length of the longest row, rounded up to a power of two
+
+`fitted(...)` depends on nothing but the sums and the columns: not on who has left, nor in which
+order. Knows core.exact and data.encoding.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from unfit.core.exact import UNIT, square_lengths, sums
+from unfit.data.columns import Column
+from unfit.data.encoding import Encoded, Encoding
+
+Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]  # values and codes
+Texts = Sequence[str | None]
+
+MEAN_STEPS = 8  # of a mean to a rounded deviation
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What constants are made of, exactly; rows can be added and taken away.
+
+    known, totals, squares: by number or boolean column, see core.exact. categories: rows by raw
+    code, for each category column. lengths: rows whose encoded length, before the norm bound, is
+    above 2^(k - 1) and at most 2^k, by k; only where a norm is fitted.
+    """
+
+    known: tuple[int, ...]
+    totals: tuple[int, ...]
+    squares: tuple[int, ...]
+    categories: tuple[np.ndarray, ...]
+    lengths: Mapping[int, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, values: np.ndarray, codes: np.ndarray, sizes: Sequence[int]) -> "Sums":
+        """Of raw rows. sizes: of the vocabularies."""
+        known, totals, squares = sums(values)
+        counts = [np.bincount(codes[:, j], minlength=size) for j, size in enumerate(sizes)]
+        return cls(tuple(known), tuple(totals), tuple(squares), tuple(counts))
+
+    def __add__(self, other: "Sums") -> "Sums":
+        return self._with(other, 1)
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return self._with(other, -1)
+
+    def _with(self, other: "Sums", sign: int) -> "Sums":
+        def each(ours: tuple[int, ...], theirs: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(a + sign * b for a, b in zip(ours, theirs, strict=True))
+
+        lengths = Counter(self.lengths)
+        for k, count in other.lengths.items():
+            lengths[k] += sign * count
+        return Sums(
+            known=each(self.known, other.known),
+            totals=each(self.totals, other.totals),
+            squares=each(self.squares, other.squares),
+            categories=tuple(
+                a + sign * b for a, b in zip(self.categories, other.categories, strict=True)
+            ),
+            lengths={k: count for k, count in lengths.items() if count},
+        )
+
+
+def sums_of(
+    blocks: Iterable[tuple[np.ndarray, np.ndarray]], numeric: int, sizes: Sequence[int]
+) -> Sums:
+    """Of blocks of raw rows; numeric: how many number and boolean columns they have."""
+    nothing = np.empty((0, numeric), np.float32), np.empty((0, len(sizes)), np.int32)
+    total = Sums.of(*nothing, sizes)
+    for values, codes in blocks:
+        total = total + Sums.of(values, codes, sizes)
+    return total
+
+
+def lengths_of(X: np.ndarray) -> dict[int, int]:
+    """Rows by the power of two that their length is rounded up to; rows of zeros are left out."""
+    squared = square_lengths(X)
+    fraction, exponent = np.frexp(squared[squared > 0])  # fraction in [1/2, 1)
+    exponent = exponent - (fraction == 0.5)  # the least e with |x|^2 <= 2^e
+    powers, counts = np.unique((exponent + 1) // 2, return_counts=True)
+    return dict(zip(powers.tolist(), counts.tolist(), strict=True))
+
+
+def with_lengths(
+    total: Sums, encoding: Encoding, vocabularies: Sequence[Texts],
+    blocks: Iterable[tuple[np.ndarray, np.ndarray]],
+) -> Sums:  # fmt: skip
+    """With the lengths of the rows of `blocks` under an encoding."""
+    slots = encoding.slots(vocabularies)
+    lengths: Counter[int] = Counter()
+    for values, codes in blocks:
+        lengths.update(lengths_of(encoding.unbounded(values, codes, slots)))
+    return replace(total, lengths=lengths)
+
+
+def mean_and_deviation(known: int, total: int, square: int, min_rows: int) -> tuple[float, float]:
+    """Rounded, of a column; 0 and 1 for fewer than min_rows values."""
+    if known < max(min_rows, 1):
+        return 0.0, 1.0
+    k = _power_of_deviation(known, total, square)
+    shift = UNIT + k - int(math.log2(MEAN_STEPS))  # mean / step = total / known / 2^shift
+    above, below = total << max(-shift, 0), known << max(shift, 0)
+    steps = (2 * above + below) // (2 * below)  # to the nearest; a half goes up
+    return math.ldexp(steps, k) / MEAN_STEPS, math.ldexp(1.0, k)
+
+
+def _power_of_deviation(known: int, total: int, square: int) -> int:
+    """The k with 2^(k - 1/2) <= deviation < 2^(k + 1/2); 0 if all values are the same."""
+    above = known * square - total * total  # the variance is above / below
+    below = known * known << 2 * UNIT
+    if above == 0:
+        return 0
+    power = above.bit_length() - below.bit_length()  # of the variance, rounded down
+    if above << max(-power, 0) < below << max(power, 0):
+        power -= 1
+    return (power + 1) // 2
+
+
+def kept_categories(
+    column: Column, texts: Texts, counts: np.ndarray, min_rows: int
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that get a column, and those that enough rows hold and yet get none; both sorted.
+
+    Where there are too many, the more frequent come first; frequencies are compared after rounding,
+    and names decide among equals, so that it seldom matters who holds one row more.
+    """
+    least = max(min_rows, 1)
+    rows: dict[str, int] = {}
+    for i in np.flatnonzero(counts >= least).tolist():
+        text = texts[i]
+        if text is not None:
+            rows[text] = int(counts[i])
+    kept = column.categories
+    if kept is None:
+        ranked = sorted((-_rounded_down(n, least), t) for t, n in rows.items())
+        kept = tuple(sorted(t for _, t in ranked[: column.max_categories]))
+    return kept, tuple(sorted(rows.keys() - set(kept)))
+
+
+def _rounded_down(count: int, least: int) -> int:
+    """To least 2^i (1 + j/4), given as 4 i + j."""
+    octave = (count // least).bit_length() - 1
+    return 4 * octave + 4 * count // (least << octave) - 4
+
+
+def fitted_columns(
+    columns: Sequence[Column], vocabularies: Sequence[Texts], total: Sums, min_rows: int
+) -> Encoding:
+    """The constants of all columns; the norm bound is left open."""
+    made: list[Encoded] = []
+    a = b = 0
+    for c in columns:
+        if c.kind == "category":
+            kept, others = kept_categories(c, vocabularies[b], total.categories[b], min_rows)
+            made.append(Encoded(c, categories=kept, others=others, constants=_origin(c)))
+            b += 1
+        else:
+            found = mean_and_deviation(total.known[a], total.totals[a], total.squares[a], min_rows)
+            made.append(_scaled(c, *found))
+            a += 1
+    return Encoding(tuple(made), min_rows=min_rows)
+
+
+def _scaled(column: Column, mean: float, deviation: float) -> Encoded:
+    shift, scale = 0.0, 1.0
+    if column.kind == "numeric" and column.scale == "range":
+        shift, scale = column.min or 0.0, (column.max or 0.0) - (column.min or 0.0)
+    elif column.kind == "numeric" and column.scale == "standard":
+        shift, scale = (mean, deviation) if column.mean is None else (column.mean, column.sd or 1.0)
+    if isinstance(column.missing, float | int):
+        fill = float(column.missing)
+    else:
+        fill = mean if column.kind == "boolean" else shift
+    return Encoded(column, float(shift), float(scale), float(fill), constants=_origin(column))
+
+
+def _origin(column: Column) -> Literal["declared", "fitted"]:
+    return "declared" if column.declared else "fitted"
+
+
+def norm_of(lengths: Mapping[int, int]) -> float:
+    return math.ldexp(1.0, max(lengths)) if lengths else 1.0
+
+
+def fit(
+    columns: Sequence[Column],
+    vocabularies: Sequence[Texts],
+    blocks: Blocks,
+    norm: float | None,
+    min_rows: int,
+) -> Encoding:
+    """The encoding of training rows that `blocks()` yields, as often as it is called.
+
+    norm: a declared bound (0: none), or None for the longest row. min_rows: fewer rows than this
+    neither make a category nor a mean, which would be about single people.
+    """
+    numeric = sum(c.kind != "category" for c in columns)
+    total = sums_of(blocks(), numeric, [len(texts) for texts in vocabularies])
+    encoding = fitted_columns(columns, vocabularies, total, min_rows)
+    if norm is not None:
+        return encoding if norm == 0 else replace(encoding, norm=norm, clip=True)
+    total = with_lengths(total, encoding, vocabularies, blocks())
+    return replace(encoding, norm=norm_of(total.lengths), norm_fitted=True)
+
+
+def refitted(encoding: Encoding, vocabularies: Sequence[Texts], total: Sums) -> Encoding:
+    """What fitting as `encoding` was fitted gives for sums; lengths are those under `encoding`."""
+    columns = [c.column for c in encoding.columns]
+    made = fitted_columns(columns, vocabularies, total, encoding.min_rows or 1)
+    norm = norm_of(total.lengths) if encoding.norm_fitted else encoding.norm
+    return replace(made, norm=norm, clip=encoding.clip, norm_fitted=encoding.norm_fitted)
+
+
+def explained(encoding: Encoding) -> dict[str, dict[str, str]]:
+    """In words, how each constant was come by: by column, with the norm bound under ''."""
+    few = encoding.min_rows
+    said = {c.column.name: _explained(c, few) for c in encoding.columns}
+    if encoding.norm_fitted and few is None:
+        said[""] = {"norm": f"fitted: the length of the longest training row; {_UNROUNDED}"}
+    elif encoding.norm_fitted:
+        rounded = "rounded up to a power of two"
+        said[""] = {"norm": f"fitted: the length of the longest remaining training row, {rounded}"}
+    else:
+        said[""] = {
+            "norm": "declared" if encoding.clip else "none: rows are left as long as they are"
+        }
+    return said
+
+
+_UNROUNDED = "not rounded, by an earlier version of unfit"
+
+
+def _explained(c: Encoded, few: int | None) -> dict[str, str]:
+    fitted = c.constants == "fitted"
+    rows = "the training rows that remain"
+    if c.column.kind == "category":
+        how = "declared"
+        if fitted and few is None:
+            how = f"fitted: the most frequent of the training rows; {_UNROUNDED}"
+        elif fitted:
+            how = (
+                f"fitted: held by at least {few} of {rows}, the {c.column.max_categories} most "
+                "frequent at most, by rounded frequency and then by name"
+            )
+        return {"categories": how, "others": f"held by at least {few or 1} of {rows}, no column"}
+    mean = f"fitted: the mean of {rows}, rounded to an eighth of their rounded deviation"
+    deviation = f"fitted: the standard deviation of {rows}, rounded to a power of two"
+    fill = "declared"
+    if few is None:
+        mean = f"fitted: the mean of the training rows; {_UNROUNDED}"
+        deviation = f"fitted: the standard deviation of the training rows; {_UNROUNDED}"
+    else:
+        mean += f" (0 if fewer than {few} have a value)"
+        deviation += f" (1 if all are the same, or fewer than {few} have a value)"
+    if c.column.missing == "mean":
+        fill = mean if c.column.kind == "boolean" else "the shift"
+    elif c.column.missing == "error":
+        fill = "not used: a missing value is an error"
+    if c.column.kind == "boolean":
+        return {"shift": "none", "scale": "none", "fill": fill}
+    if fitted:
+        return {"shift": mean, "scale": deviation, "fill": fill}
+    declared = "none" if c.column.scale == "none" else "declared"
+    return {"shift": declared, "scale": declared, "fill": fill}

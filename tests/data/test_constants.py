@@ -1,0 +1,147 @@
+"""Constants are a function of the rows that remain: exact sums, rounded results, no history."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unfit.core import exact
+from unfit.data.columns import Column
+from unfit.data.constants import (
+    Sums,
+    fit,
+    fitted_columns,
+    kept_categories,
+    lengths_of,
+    mean_and_deviation,
+    norm_of,
+    sums_of,
+)
+
+numbers = st.one_of(
+    st.just(float("nan")),
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, -0.0, 1.0, 2.0**-149, -(2.0**-140), 3.0e38, -3.0e38]),
+)
+
+
+def reference(values: list[float], min_rows: int) -> tuple[Fraction, Fraction]:
+    """The rounded mean and deviation by the definition, in fractions."""
+    known = [Fraction(v) for v in values if v == v]
+    if len(known) < max(min_rows, 1):
+        return Fraction(0), Fraction(1)
+    mean = sum(known) / len(known)
+    variance = sum((v - mean) ** 2 for v in known) / len(known)
+    scale = Fraction(1)
+    if variance:
+        while variance >= 2 * scale**2:
+            scale *= 2
+        while variance < scale**2 / 2:
+            scale /= 2
+    step = scale / 8
+    return (mean / step + Fraction(1, 2)).__floor__() * step, scale
+
+
+@given(st.lists(numbers, max_size=40), st.integers(1, 4))
+def test_means_and_deviations_are_those_of_fractions(values: list[float], min_rows: int) -> None:
+    (known,), (total,), (square,) = exact.sums(np.array(values, np.float32)[:, None])
+    exactly = [Fraction(float(np.float32(v))) for v in values if v == v]
+    assert known == len(exactly)
+    assert Fraction(total, 2**149) == sum(exactly)
+    assert Fraction(square, 2**298) == sum(v * v for v in exactly)
+    found = mean_and_deviation(known, total, square, min_rows)
+    assert tuple(map(Fraction, found)) == reference(values, min_rows)
+
+
+@given(st.data())
+def test_erased_rows_leave_no_trace_in_the_sums(data: st.DataObject) -> None:
+    """Whatever was added and taken away before, sums and constants are those of what remains."""
+    n = data.draw(st.integers(1, 30))
+    columns = st.lists(numbers, min_size=n, max_size=n)
+    values = np.array([data.draw(columns) for _ in range(2)], np.float32).T
+    codes = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))[:, None]
+    order = np.array(data.draw(st.permutations(range(n))))
+    left = data.draw(st.integers(0, n))
+    total = Sums.of(values, codes, [4])
+    for part in np.array_split(order[left:], 3):
+        total = total - Sums.of(values[part], codes[part], [4])
+    remaining = np.sort(order[:left])
+    fresh = Sums.of(values[remaining], codes[remaining], [4])
+    assert (total.known, total.totals, total.squares) == (fresh.known, fresh.totals, fresh.squares)
+    np.testing.assert_array_equal(total.categories[0], fresh.categories[0])
+    made = [Column("a", "numeric"), Column("b", "boolean"), Column("c", "category")]
+    texts = [["w", "x", "y", "z"]]
+    assert fitted_columns(made, texts, total, 2) == fitted_columns(made, texts, fresh, 2)
+
+
+def test_sums_of_blocks_are_sums_of_all() -> None:
+    rng = np.random.default_rng(0)
+    n = exact.BLOCK + 1000
+    values = (rng.standard_normal((n, 3)) * 10.0 ** rng.integers(-30, 30, (n, 3))).astype("f4")
+    values[rng.random((n, 3)) < 0.1] = np.nan
+    codes = rng.integers(0, 5, (n, 1))
+    whole = Sums.of(values, codes, [5])
+    blocks = [(values[i : i + 777], codes[i : i + 777]) for i in range(0, n, 777)]
+    parts = sums_of(blocks, 3, [5])
+    assert (whole.known, whole.totals, whole.squares) == (parts.known, parts.totals, parts.squares)
+    assert list(whole.known) == (~np.isnan(values)).sum(axis=0).tolist()
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 5), st.integers(1, 9))
+def test_categories_on_a_ladder(counts: list[int], most: int, min_rows: int) -> None:
+    texts = [f"t{i}" for i in range(len(counts))]
+    column = Column("c", "category", max_categories=most)
+    kept, others = kept_categories(column, texts, np.array(counts), min_rows)
+    enough = [t for t, n in zip(texts, counts, strict=True) if n >= min_rows]
+    assert len(kept) == min(most, len(enough))
+    assert sorted([*kept, *others]) == sorted(enough)
+    rows = dict(zip(texts, counts, strict=True))
+    for one in kept:  # nobody with far more rows is left out
+        assert all(rows[other] < 1.25 * rows[one] for other in others)
+
+
+def test_ranks_seldom_matter() -> None:
+    """Erasures that cross no rounded frequency leave the choice as it is."""
+    texts, two = ["a", "b", "c", "d"], Column("c", "category", max_categories=2)
+    for counts in ([96, 97, 98, 99], [99, 98, 97, 96], [81, 80, 99, 99]):
+        assert kept_categories(two, texts, np.array(counts), 10)[0] == ("a", "b")
+    assert kept_categories(two, texts, np.array([79, 80, 98, 99]), 10)[0] == ("b", "c")
+
+
+def test_norms_are_powers_of_two_that_no_row_exceeds() -> None:
+    rng = np.random.default_rng(1)
+    X = (rng.standard_normal((500, 3)) * 2.0 ** rng.integers(-8, 8, (500, 1))).astype("f4")
+    X[:4] = [[2, 0, 0], [0, 0, 0], [1, 0, 0], [1, 1, 1]]
+    lengths = np.linalg.norm(X.astype(np.float64), axis=1)
+    counts = lengths_of(X)
+    assert sum(counts.values()) == (lengths > 0).sum()
+    for k, count in counts.items():
+        assert count == ((lengths <= 2.0**k) & (lengths > 2.0 ** (k - 1))).sum()
+    assert norm_of(counts) / 2 < lengths.max() <= norm_of(counts)
+    assert norm_of(lengths_of(X[:1])) == 2.0  # a row on the bound is within it
+    assert norm_of(lengths_of(X[1:2])) == norm_of({}) == 1.0
+
+
+def test_the_card_says_that_the_fill_of_a_boolean_is_fitted_and_rounds_it() -> None:
+    values = np.array([[1.0]] * 137 + [[0.0]] * 863 + [[np.nan]] * 5, np.float32)
+    codes = np.empty((len(values), 0), np.int32)
+
+    def blocks():  # type: ignore[no-untyped-def]
+        yield values, codes
+
+    (made,) = fit([Column("member", "boolean")], [], blocks, 0.0, 10).columns
+    assert made.constants == "fitted"
+    assert made.fill == 0.125  # deviation 0.34, rounded to 1/4; so the mean to 1/32
+    (declared,) = fit([Column("member", "boolean", missing=1.0)], [], blocks, 0.0, 10).columns
+    assert declared.constants == "declared"
+    assert declared.fill == 1.0
+    (few,) = fit([Column("member", "boolean")], [], blocks, 0.0, 1001).columns
+    assert few.fill == 0.0
+
+
+@pytest.mark.parametrize("value", [0.0, 123457.0, -1e30])
+def test_a_column_of_one_value_is_centred_and_not_scaled(value: float) -> None:
+    (known,), (total,), (square,) = exact.sums(np.full((50, 1), value, np.float32))
+    assert mean_and_deviation(known, total, square, 10) == (np.float32(value), 1.0)
