@@ -27,6 +27,8 @@ from unfit.methods import Method, State
 from unfit.store.records import Version
 from unfit.store.repository import Store
 from unfit.workspace.config import Config
+from unfit.workspace.constants import differing
+from unfit.workspace.constants import verdict as constants_verdict
 from unfit.workspace.loaded import Loaded
 from unfit.workspace.training import Told
 
@@ -44,16 +46,21 @@ class Report:
     deleted_from: str  # "the audit window", a file's name, or "" where there are none
     n_available: int
     id: int | None = None  # in the records
+    constants: tuple[str, ...] = ()  # columns whose constants are not a fit on what remains
 
     @property
     def passed(self) -> bool | None:
         """None where AccDis could not be measured though rows were deleted."""
+        if self.constants:
+            return False
         if self.audit.acc_dis is None:
             return None if self.audit.n_deleted else True
         return self.audit.passed
 
     @property
     def verdict(self) -> str:
+        if self.constants:
+            return constants_verdict(self.constants)
         if self.passed is None:
             return (
                 "not measured on the deleted rows, which are gone: give them with --deleted FILE, "
@@ -66,14 +73,16 @@ class Report:
         """From what `as_dict` gave, as the records keep it."""
         said = {f.name: content[f.name] for f in fields(Audit)}
         audit = Audit(**said | {"disparities": tuple(said["disparities"])})
-        own = {f.name: content[f.name] for f in fields(cls) if f.name not in ("audit", "id")}
-        return cls(audit, **own)
+        own = {f.name: content[f.name] for f in fields(cls)
+               if f.name not in ("audit", "id", "constants")}  # fmt: skip
+        return cls(audit, **own, constants=tuple(content.get("constants", ())))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self.audit) | {
             "disparities": list(self.audit.disparities), "version": self.version,
             "method": self.method, "sigma": self.sigma, "deleted_from": self.deleted_from,
             "n_available": self.n_available, "passed": self.passed, "verdict": self.verdict,
+            "constants": list(self.constants),
         }  # fmt: skip
 
 
@@ -90,6 +99,7 @@ class Evidence:
     deleted: Rows
     deleted_from: str
     n_deleted: int
+    constants: tuple[str, ...] = ()  # see workspace.constants.differing
 
     def weigh(
         self, threshold: float, draws: int | None, random_state: int | None, told: Told | None
@@ -104,7 +114,8 @@ class Evidence:
         )  # fmt: skip
         n = len(self.deleted)
         origin = self.deleted_from if n else ""
-        return Report(made, self.version.number, self.name, sigma, origin, n)
+        number, found = self.version.number, self.constants
+        return Report(made, number, self.name, sigma, origin, n, constants=found)
 
 
 def gather(
@@ -119,7 +130,7 @@ def gather(
     gone = sum(v.deleted for v in store.versions())
     return Evidence(
         loaded.version, loaded.method, loaded.card.method, loaded.state, loaded.data.copied(),
-        test, rows, origin, gone,
+        test, rows, origin, gone, differing(loaded),
     )  # fmt: skip
 
 

@@ -186,8 +186,11 @@ def _any(
     return any(bool(test(array[at, column]).any()) for at in _blocks(len(live), live))
 
 
-def explain(columns: Sequence[str]) -> str:
-    """The differing columns, for a verdict."""
+def verdict(columns: Sequence[str]) -> str:
+    """What an audit says of columns that differ."""
     named = ["the norm bound" if name == "" else f"column {name!r}" for name in columns]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
-    return ", ".join(named[:SHOWN]) + more
+    return (
+        f"not forgotten: the constants of {', '.join(named[:SHOWN])}{more} are not those of a fit "
+        "on the rows that remain; run `unfit retrain`"
+    )

@@ -22,6 +22,7 @@ from unfit.store.repository import Store
 from unfit.workspace import config as configuration
 from unfit.workspace import purging
 from unfit.workspace.config import Config
+from unfit.workspace.constants import EARLIER
 from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.loaded import Loaded, load, load_card, statistics_arrays
 from unfit.workspace.lock import WriterLock
@@ -104,6 +105,8 @@ class Keeper:
             self.loaded = None
             self.loaded = load(version, self.artifacts, self.data_folder)
             self._seen = self.model.changes
+            if self.loaded.card.encoding.min_rows is None:
+                log.warning("%s; `unfit retrain` fits them anew", EARLIER)
         return self.loaded
 
     def rng(self, number: int) -> np.random.Generator:
