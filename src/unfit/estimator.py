@@ -3,12 +3,14 @@
 May know methods, engines and the audit; the numbers are computed there.
 """
 
+from copy import copy, deepcopy
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,6 +20,7 @@ from unfit.core.objective import Rows, margins, sigmoid
 from unfit.core.sgd import Progress
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
+from unfit.selection import Labels, positions, some
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -40,12 +43,20 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     epochs, batch_size, learning_rate : of SGD; batch_size None means all rows.
     tol : Newton stops at |gradient sum| <= tol n.
     fit_intercept : whether a column of ones is added.
-    engine : "auto" or "cpu".
     dtype : "float32" or "float64", the precision of the rows; weights are always float64.
     random_state : seed or Generator for starting weights, row order and noise.
 
+    What is kept
+    ------------
     The rows given to `fit` are kept by reference where they already have the right dtype and
-    layout: do not change them between `fit` and `unlearn`.
+    layout: do not change them between `fit` and `unlearn`. Rows that were forgotten stay in this
+    process's memory, where `audit` compares on them.
+
+    A pickle or a copy (pickle, joblib, copy.deepcopy) holds the rows that remain, their labels, and
+    the weights; no row that was forgotten, and no statistics, which are made again when they are
+    needed. Positions keep their meaning. With sigma > 0 it also holds the weights without noise,
+    which the next `unlearn` starts from, and a seed lets anybody draw the noise again: keep such a
+    file as you keep the rows. `without_data()` gives a copy to hand out.
 
     Attributes
     ----------
@@ -67,7 +78,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
-        "engine": [StrOptions({"auto", "cpu"})],
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state", np.random.Generator],
     }
@@ -90,7 +100,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         learning_rate: float = 1.0,
         tol: float = 1e-8,
         fit_intercept: bool = True,
-        engine: str = "auto",
         dtype: str = "float32",
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
     ) -> None:
@@ -106,7 +115,6 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.learning_rate = learning_rate
         self.tol = tol
         self.fit_intercept = fit_intercept
-        self.engine = engine
         self.dtype = dtype
         self.random_state = random_state
 
@@ -142,16 +150,23 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.classes_: np.ndarray = classes
         self._class_counts = np.bincount(codes)
         self._data, self._rng, self._fitted = data, rng, method
+        self._labels = Labels.of(X, y)
         self._employ(state)
 
     def unlearn(self, rows: ArrayLike) -> Self:
-        """Forget rows, given by their positions in the X of fit.
+        """Forget rows.
+
+        rows: positions in the X of fit, as an array or list of whole numbers; a mask over the rows
+        of fit; or, if X (or y) was a data frame, a pandas Index of its labels, which names every
+        row that has one of them. A Series of numbers could be either, and is refused.
+
+        FISHER and INFLUENCE take mini-batches of deleted rows in the order given here.
 
         Unknown, repeated or already forgotten rows, and requests that would empty a class, are
         refused with a ValueError that names them; then nothing has changed. An empty request is a
         no-op. Parameters set after `fit` take effect at the next `fit`.
         """
-        check_is_fitted(self)
+        self._require_rows("unlearn")
         deleted = self._request(rows)
         if len(deleted) == 0:
             return self
@@ -164,7 +179,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def prepare(self) -> Self:
         """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
-        check_is_fitted(self)
+        self._require_rows("prepare")
         self._state = self._fitted.prepare(self._state, self._data)
         return self
 
@@ -183,7 +198,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         (in percent) up to which the verdict is good. draws: retrainings with fresh noise
         (by default 5 if sigma > 0, else 1).
         """
-        check_is_fitted(self)
+        self._require_rows("audit")
         if (X is None) != (y is None):
             raise ValueError("audit needs both X and y, or neither")
         if not threshold >= 0:
@@ -202,15 +217,32 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if draws is None:
             draws = 5 if self._fitted.settings.sigma > 0 else 1
         rng = np.random.default_rng(random_state)
-        gone = self._data.take(np.flatnonzero(~self._data.remaining))
+        forgotten = ~self._data.remaining
+        gone = self._data.take(np.flatnonzero(forgotten & ~self._data.erased))
+        n_deleted = int(np.count_nonzero(forgotten))
         return compare(
-            self._fitted, self._state, self._data, test, gone, len(gone), threshold, draws, rng
+            self._fitted, self._state, self._data, test, gone, n_deleted, threshold, draws, rng
         )
+
+    def without_data(self) -> Self:
+        """A copy that predicts and holds no row: the released weights, the classes, the names.
+
+        It cannot unlearn, prepare or audit: keep the original where rows may be kept. It has no
+        random_state either, by which the noise could be drawn again.
+        """
+        check_is_fitted(self)
+        bare: Self = clone(self).set_params(random_state=None)
+        learned = ("classes_", "coef_", "intercept_", "n_features_in_", "feature_names_in_")
+        for name in learned:
+            if hasattr(self, name):
+                setattr(bare, name, copy(getattr(self, name)))
+        bare._state = State(self._state.method, self._state.weights.copy(), self._state.n)
+        return bare
 
     @property
     def remaining_(self) -> np.ndarray:
         """Mask over the rows of fit: True where the row is still in the model."""
-        check_is_fitted(self)
+        self._require_rows("remaining_")
         mask = self._data.remaining.view()
         mask.flags.writeable = False
         return mask
@@ -219,7 +251,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def n_remaining_(self) -> int:
         """Rows the model stands for now."""
         check_is_fitted(self)
-        return self._data.n_remaining
+        return self._state.n
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""
@@ -259,49 +291,51 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             self.intercept_ = np.zeros(len(state.weights))
 
     def _request(self, rows: ArrayLike) -> np.ndarray:
-        """The request as sorted positions, or a ValueError that names what is wrong with it."""
-        asked = np.asarray(rows)
-        if asked.size == 0:
-            return np.empty(0, np.intp)
-        if asked.ndim != 1 or not np.issubdtype(asked.dtype, np.integer):
-            raise ValueError(
-                f"rows must be a list of whole numbers, positions in the X of fit; got "
-                f"{asked.dtype} values of shape {asked.shape}"
-            )
-        n = len(self._data.remaining)
-        deleted = np.sort(asked)
-        if deleted[0] < 0 or deleted[-1] >= n:
-            unknown = deleted[(deleted < 0) | (deleted >= n)]
-            raise ValueError(f"unknown rows {_some(unknown)}: rows are numbered 0 to {n - 1}")
-        deleted = deleted.astype(np.intp, copy=False)
-        repeated = deleted[1:][deleted[1:] == deleted[:-1]]
+        """The request as positions, or a ValueError that names what is wrong with it."""
+        deleted = positions(rows, self._labels, self._data.remaining)
+        ordered = np.sort(deleted)
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(repeated):
-            raise ValueError(f"rows {_some(np.unique(repeated))} are named more than once")
-        gone = deleted[~self._data.remaining[deleted]]
+            raise ValueError(f"rows {some(np.unique(repeated))} are named more than once")
+        gone = ordered[~self._data.remaining[ordered]]
         if len(gone):
-            raise ValueError(f"rows {_some(gone)} were forgotten already")
+            raise ValueError(f"rows {some(gone)} were forgotten already")
         leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
-        if (leaving >= self._class_counts).any():
+        if len(deleted) and (leaving >= self._class_counts).any():
             if len(deleted) == self._data.n_remaining:
                 raise ValueError(
                     f"the request names all {len(deleted)} remaining rows; drop the model instead"
                 )
             emptied = self.classes_[leaving >= self._class_counts]
             raise ValueError(
-                f"the request would remove every remaining row of class {_some(emptied)}; "
+                f"the request would remove every remaining row of class {some(emptied)}; "
                 "keep one, or fit a new model without that class"
             )
         return deleted
 
+    def _require_rows(self, verb: str) -> None:
+        check_is_fitted(self)
+        if not hasattr(self, "_data"):
+            raise ValueError(
+                f"{verb} needs the rows of fit, and this copy has none (without_data()); use the "
+                "model it was made from, or fit again"
+            )
+
+    def __copy__(self) -> Self:
+        """A copy of its own: two models never share the mask of what remains."""
+        return deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: of rows and labels those that remain, and no statistics."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "_data" in state:
+            state["_state"] = replace(self._state, statistics=None, near=None, spare=None)
+            if self._labels is not None:
+                state["_labels"] = self._labels.of_rows(self._data.remaining)
+        return state
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
-
-
-def _some(values: np.ndarray) -> str:
-    """'[3, 7, 9]', cut after ten."""
-    listed = values[:10].tolist()
-    more = f" and {len(values) - 10} more" if len(values) > 10 else ""
-    return f"{listed}{more}"
 
 
 def _generator(

@@ -1,4 +1,4 @@
-"""The regularised logistic objective, as sums over rows (SPEC: objective).
+"""The regularised logistic objective, as sums over rows.
 
     L(w)     = sum [ softplus(x.w) - t x.w ] + (lam n / 2) |w|^2
     gradient = sum (p - t) x + lam n w,                    p = sigmoid(x.w)

@@ -1,4 +1,4 @@
-"""DELTAGRAD's replay of a stored SGD run without some of its rows (SPEC: DELTAGRAD), fused.
+"""DELTAGRAD's replay of a stored SGD run without some of its rows, fused.
 
 An exact step computes the batch's gradients; an approximate step corrects the stored gradient by
 the compact L-BFGS product and takes off the deleted rows, so that it touches only those rows and

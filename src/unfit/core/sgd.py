@@ -1,4 +1,4 @@
-"""Mini-batch SGD on a laid-out copy of the rows, as one fused kernel (SPEC: training).
+"""Mini-batch SGD on a laid-out copy of the rows, as one fused kernel.
 
     w <- w - eta ( mean over the batch of (p - t) x  +  lam w  +  tilt )
 
@@ -7,6 +7,7 @@ sum over at most FLUSH rows too; beyond that, and for w itself, float64. k one-v
 walk through the same batches. Knows core.parallel, core.rows and core.schedule.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,11 +46,27 @@ class Layout:
     def window(self) -> int:
         return window_rows(self.n, self.X.shape[1] * self.X.itemsize)
 
-    def radius(self) -> float:
-        """A little more than the length of the longest row."""
+    def radius(self, slots: np.ndarray | None = None, known: float = math.inf) -> float:
+        """A bound on the length of the rows, or of those in the given slots: a power of two.
+
+        The length of the longest row would be one person's value; the power of two above it is
+        many people's. known: a bound that holds, so that nobody looks on once it is reached.
+        """
         step = max(1, (1 << 20) // self.X.shape[1])
-        parts = (self.X[at : at + step] for at in range(0, self.n, step))
-        return 1.001 * float(np.sqrt(max(np.einsum("ij,ij->i", X, X).max() for X in parts)))
+        n = self.n if slots is None else len(slots)
+        bound = 0.0
+        for at in range(0, n, step):
+            X = self.X[at : at + step] if slots is None else self.X[slots[at : at + step]]
+            longest = math.sqrt(float(np.einsum("ij,ij->i", X, X).max()))
+            bound = max(bound, power_of_two_above(1.001 * longest))
+            if bound >= known:
+                break
+        return bound
+
+
+def power_of_two_above(length: float) -> float:
+    """The smallest power of two that is not below a length; 1 for none."""
+    return 2.0 ** math.ceil(math.log2(length)) if length > 0 else 1.0
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,11 @@
 """The engine of one machine: BLAS over row blocks and numba kernels on all its cores.
 
-Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
+Keeps a reference to the caller's array, not a copy; SGD lays one copy out. A pickled engine holds
+the rows that remain and no others; positions keep their meaning. May know core.
 """
 
-from collections.abc import Callable
-from typing import Self
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,6 +27,7 @@ class CpuEngine:
         self.d = self.rows.d
         self.remaining = np.ones(len(X), np.bool_)
         self.n_remaining = len(X)
+        self.erased = np.zeros(len(X), np.bool_)  # rows whose values are not here any more
         self._layout: tuple[np.ndarray, Layout] | None = None
         self.rows_read = 0  # by sums over the rows that remain, so far
 
@@ -38,6 +40,7 @@ class CpuEngine:
         other = type(self).__new__(type(self))
         other.rows, other.k, other.d = self.rows, self.k, self.d
         other.remaining, other.n_remaining = self.remaining.copy(), self.n_remaining
+        other.erased = self.erased
         other._layout = None
         other.rows_read = 0
         return other
@@ -49,6 +52,25 @@ class CpuEngine:
         if isinstance(rows.X, np.memmap):
             other.rows = Rows(np.array(rows.X), rows.codes, rows.intercept)
         return other
+
+    def __getstate__(self) -> dict[str, object]:
+        keep = self.remaining
+        X, codes = np.asarray(self.rows.X), self.rows.codes
+        return {
+            "X": X if keep.all() else X[keep],
+            "codes": codes if keep.all() else codes[keep],
+            "intercept": self.rows.intercept,
+            "n_classes": 2 if self.k == 1 else self.k,
+            "remaining": keep,
+        }
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        X, codes, keep = state["X"], state["codes"], state["remaining"]
+        if not keep.all():  # the rows that are gone are zeros, so that the others keep their places
+            X, codes = _spread(X, keep), _spread(codes, keep)
+        self.__init__(X, codes, state["n_classes"], state["intercept"])  # type: ignore[misc]  # as new
+        self.remaining, self.erased = keep, ~keep
+        self.n_remaining = int(np.count_nonzero(keep))
 
     def without(self, rows: np.ndarray) -> np.ndarray:
         mask = self.remaining.copy()
@@ -130,6 +152,13 @@ class CpuEngine:
 
     sgd = staticmethod(sgd.train_sgd)
     replay = staticmethod(replay.replay)
+
+
+def _spread(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Values in the places where the mask is True, zeros elsewhere."""
+    whole = np.zeros((len(at), *values.shape[1:]), values.dtype)
+    whole[at] = values
+    return whole
 
 
 def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:

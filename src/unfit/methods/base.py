@@ -14,7 +14,7 @@ import numpy as np
 from unfit.core import newton
 from unfit.core.factors import Inverse
 from unfit.core.noise import standard_normal
-from unfit.core.sgd import Plan, Progress
+from unfit.core.sgd import Plan, Progress, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.core.trajectory import Reserve, TrajectoryFile, restore
 from unfit.engines.base import Engine
@@ -50,7 +50,7 @@ OFFERED = tuple(f.name for f in fields(Settings) if f.name != "noise_per_batch")
 class Run:
     """A stored SGD run: its plan, the row in each slot, rows per batch now, w_t and g_t.
 
-    radius: the length of the longest row, which bounds every gradient.
+    radius: a power of two that no remaining row is longer than, which bounds every gradient.
     """
 
     plan: Plan
@@ -133,6 +133,7 @@ class State:
             rate, l2, radius = (float(v) for v in arrays["plan_real"])
             plan = Plan(seed, epochs, batch_size, rate, l2)
             file = restore(arrays["trajectory"])
+            radius = power_of_two_above(radius)  # older files hold the length of the longest row
             run = Run(plan, arrays["row_of"], arrays["counts"], file, radius)
         return cls(
             method,

@@ -55,14 +55,17 @@ class DeltaGrad(Method):
         fate_of_row = np.where(data.remaining, PRESENT, GONE).astype(np.uint8)
         fate_of_row[deleted] = LEAVING
         target = (state.spare and state.spare.take()) or TrajectoryFile(run.file.array.shape)
+        layout = data.lay_out(run.row_of)
         weights, counts = data.replay(
-            data.lay_out(run.row_of), run.plan,
+            layout, run.plan,
             Cadence(self.settings.burn_in, self.settings.period),
             fate_of_row[run.row_of], run.counts, run.file.array, target.array,
             radius=run.radius,
         )  # fmt: skip
         centre = finite(weights, "the replay")
-        run = replace(run, counts=counts, file=target)
+        staying = np.flatnonzero(fate_of_row[run.row_of] == PRESENT)
+        radius = layout.radius(staying, run.radius)
+        run = replace(run, counts=counts, file=target, radius=radius)
         centred = State(self.name, centre, state.n - len(deleted), run=run)
         return with_noise(centred, self.perturbed(centre, rng))
 
