@@ -98,7 +98,7 @@ def test_forget_from_a_file_and_from_stdin(ready, tmp_path):
 
 def test_exit_codes(ready, tmp_path):
     assert ask(ready, "forget", "--subject", "nobody").exit_code == 0
-    assert ask(ready, "forget", "--subject", "nobody", "--strict").exit_code == 2
+    assert ask(ready, "forget", "--subject", "nobody", "--strict").exit_code == 4
     assert ask(ready, "forget").exit_code == 2
     assert ask(ready, "train").exit_code == 2
     assert ask(ready, "forget", "--file", tmp_path / "none").exit_code == 2

@@ -14,6 +14,12 @@ class BadInput(UnfitError):
     """A file, table, field or argument that cannot be used."""
 
 
+class MatchedNobody(BadInput):
+    """A request whose ids nobody here has, where that is not to pass (`--strict`)."""
+
+    exit_code = 4
+
+
 class CannotTrain(UnfitError):
     """Rows or settings from which no model can be made."""
 

@@ -30,7 +30,7 @@ def test_one_more_than_may_wait_is_refused_and_the_same_one_is_not(store: Store)
         store.submit("k1", [("row", "7")], NOW, limit=3)
     store.cancel(store.requests(key="k0")[0].id, NOW)
     store.submit("k3", [("row", "3")], NOW, limit=3)
-    assert store.request_counts() == {"pending": 3, "applied": 0, "cancelled": 1}
+    assert store.request_counts() == {"pending": 3, "applied": 0, "unmatched": 0, "cancelled": 1}
 
 
 def test_the_limit_holds_for_those_who_file_at_the_same_time(

@@ -115,7 +115,7 @@ def test_a_key_is_used_once(store: Store) -> None:
     assert store.submit("k", [("row", "2"), ("row", "1")], NOW) == first
     with pytest.raises(BadInput, match="another request"):
         store.submit("k", [("row", "1")], NOW)
-    assert store.request_counts() == {"pending": 1, "applied": 0, "cancelled": 0}
+    assert store.request_counts() == {"pending": 1, "applied": 0, "unmatched": 0, "cancelled": 0}
 
 
 def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:

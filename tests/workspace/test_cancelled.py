@@ -30,7 +30,12 @@ def test_who_is_cancelled_at_the_last_moment_is_remembered(
     for _ in range(2):  # and after a restart
         with kept.open() as ws:
             ws.apply()
-            assert ws.store.request_counts() == {"pending": 0, "applied": 1, "cancelled": 1}
+            assert ws.store.request_counts() == {
+                "pending": 0,
+                "applied": 1,
+                "unmatched": 0,
+                "cancelled": 1,
+            }
             with ws._writing() as keeper:
                 assert keeper.dataset().subject_rows("p0003") is not None
                 assert keeper.dataset().subject_rows("p0017") is None

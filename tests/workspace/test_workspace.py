@@ -114,7 +114,12 @@ def test_waiting_requests_are_taken_together(trained: Kept, tmp_path: Path) -> N
             ws.submit(subjects=[who])
         made = ws.forget(subjects=["p0004"])
         assert made.version == 2
-        assert ws.store.request_counts() == {"pending": 0, "applied": 4, "cancelled": 0}
+        assert ws.store.request_counts() == {
+            "pending": 0,
+            "applied": 4,
+            "unmatched": 0,
+            "cancelled": 0,
+        }
 
 
 def test_unknown_and_repeated_ids_are_reported_and_strict_refuses_them(

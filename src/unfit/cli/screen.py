@@ -27,6 +27,10 @@ def status_screen(found: Status, console: Console) -> None:
         "remembered", f"{v.rows:,} training rows; {v.subjects:,} subjects in training and test"
     )
     facts.add_row("forgotten", f"{found.forgotten_rows:,} rows in {found.applied:,} requests")
+    if found.unmatched:
+        facts.add_row(
+            "matched nobody", f"{found.unmatched:,} requests: nobody had any of their ids"
+        )
     facts.add_row("pending", f"{found.pending:,} requests")
     facts.add_row("policy", f"retrain when: {', '.join(found.policy)}")
     if found.decisions:

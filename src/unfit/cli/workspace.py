@@ -22,6 +22,8 @@ from unfit.cli.common import (
 from unfit.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from unfit.workspace.results import Forgotten
 
 _SAID = {"read": "reading", "encode": "encoding", "train": "training", "rehearse": "rehearsing"}
@@ -182,19 +184,26 @@ def forget(
     rows: Annotated[
         list[str] | None, typer.Option(help="Row ids to forget, separated by commas (repeatable).")
     ] = None,
+    row: Annotated[
+        list[str] | None, typer.Option(help="A row id, commas and all (repeatable).")
+    ] = None,
     file: Annotated[
-        Path | None, typer.Option(help="A file with one subject a line (- is stdin).")
+        Path | None,
+        typer.Option(help="A file with one subject a line (- is stdin), or a JSON list (.json)."),
     ] = None,
     stdin: Annotated[bool, typer.Option("--stdin", help="One subject a line from stdin.")] = False,
     by_row: Annotated[
-        bool, typer.Option("--by-row", help="Lines of --file and --stdin are row ids.")
+        bool, typer.Option("--by-row", help="Ids of --file and --stdin are row ids.")
     ] = False,
+    input_format: Annotated[
+        str | None, typer.Option(help="Of --file and --stdin: lines, or json; else by name.")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would happen; change nothing.")
     ] = False,
     strict: Annotated[
         bool,
-        typer.Option("--strict", help="Refuse the request if it names an unknown or repeated id."),
+        typer.Option("--strict", help="Refuse the request if an id matches nobody or is repeated."),
     ] = False,
     key: Annotated[
         str | None, typer.Option(help="Idempotency key: the same key is the same request.")
@@ -204,18 +213,19 @@ def forget(
 ) -> None:
     """Forget people: unlearn, decide whether to retrain, commit, purge.
 
-    Requests that other processes have filed are applied along. Exit codes: 0 done (unknown and
-    repeated ids are reported), 2 refused, nothing changed.
+    An id is compared as it stands, but for blanks around it. Requests that other processes have
+    filed are applied along. Exit codes: 0 done (ids that match nobody are reported), 2 refused,
+    4 refused by --strict because an id matches nobody; nothing changed.
 
     Example: unfit forget --subject 1042 --subject 77
     """
     from unfit.workspace import Workspace
 
     with errors():
-        lines = _lines(file, stdin)
-        named = [r.strip() for given in rows or () for r in given.split(",") if r.strip()]
-        people = [*(subject or ()), *(lines if not by_row else ())]
-        named += lines if by_row else []
+        given = _given(file, stdin, input_format)
+        named = [r for some in rows or () for r in some.split(",") if r.strip()]
+        people = [*(subject or ()), *(given if not by_row else ())]
+        named += [*(row or ()), *(given if by_row else ())]
         with Workspace(find_workspace(workspace)) as ws, progress(as_json) as told:
             told("forgetting", 0, 0)
             made = ws.forget(
@@ -228,19 +238,17 @@ def forget(
         return
     if made.replayed:
         typer.echo("this request was answered before; nothing was done now")
-    what = "would forget" if dry_run else "forgot"
-    typer.echo(
-        f"{what} {made.rows:,} row{'' if made.rows == 1 else 's'} of {made.subjects:,} "
-        f"{'id' if made.subjects == 1 else 'ids'}" + _durations(made)
-    )
-    for said, ids in (
-        ("unknown", made.unknown),
-        ("already forgotten or named twice", made.repeated),
-    ):
-        if ids:
-            more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-            shown = ", ".join(i if len(i) <= 40 else f"{i[:37]}..." for i in ids[:5])
-            typer.echo(f"{said}: {shown}{more}")
+    if made.subjects:
+        what = "would forget" if dry_run else "forgot"
+        typer.echo(
+            f"{what} {made.rows:,} row{'' if made.rows == 1 else 's'} of {made.subjects:,} "
+            f"{'id' if made.subjects == 1 else 'ids'}" + _durations(made)
+        )
+    else:
+        typer.echo(f"nobody {'would be' if dry_run else 'was'} forgotten")
+    _warn_of_unknown(made)
+    if made.repeated:
+        typer.echo(f"already forgotten or named twice: {_few(made.repeated)}")
     action = {"employ": "the updated model is employed", "retrain": "retrained",
               "withdraw": "the model is withdrawn", "keep": "the model stays"}  # fmt: skip
     if dry_run:
@@ -263,7 +271,31 @@ def _durations(made: "Forgotten") -> str:
     return f" in {took(made.seconds)}{purge}; the whole command took {took(since_start())}"
 
 
-def _lines(file: Path | None, stdin: bool) -> list[str]:
+def _warn_of_unknown(made: "Forgotten") -> None:
+    """On stderr, so that it is seen where the output goes to a file."""
+    if not made.unknown:
+        return
+    n, of = len(made.unknown), len(made.unknown) + len(made.repeated) + made.subjects
+    said = "no id matched anybody" if n == of else f"{n:,} of {of:,} ids matched nobody"
+    typer.echo(f"warning: {said}: {_few(made.unknown)}", err=True)
+    for asked, spellings in list(made.near.items())[:5]:
+        there = " or ".join(map(repr, spellings))
+        typer.echo(f"  {asked!r}: did you mean {there}?", err=True)
+
+
+def _few(ids: "Sequence[str]") -> str:
+    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+    return ", ".join(i if len(i) <= 40 else f"{i[:37]}..." for i in ids[:5]) + more
+
+
+def _given(file: Path | None, stdin: bool, form: str | None) -> list[str]:
+    """The ids of --file and --stdin."""
+    from unfit.data.ids import id_list
+
+    if form is None:
+        form = "json" if file is not None and file.suffix.lower() == ".json" else "lines"
+    if form not in ("lines", "json"):
+        raise BadInput(f"--input-format {form}: ids come as lines or as json")
     if stdin or str(file) == "-":
         content = sys.stdin.buffer.read()
     elif file is not None:
@@ -276,7 +308,7 @@ def _lines(file: Path | None, stdin: bool) -> list[str]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadInput(f"{file or 'standard input'} is not text in UTF-8") from None
-    return [line.strip() for line in text.split("\n") if line.strip()]
+    return id_list(text, form, str(file or "standard input"))
 
 
 def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:

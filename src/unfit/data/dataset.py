@@ -25,9 +25,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from unfit import disk
-from unfit.data.ids import Ids
+from unfit.data.ids import Ids, fold, trim
 from unfit.errors import Damaged
 
 FORMAT = 1
@@ -131,10 +132,29 @@ class Dataset:
             place = self.row_ids.find(row_id)
             at = None if place is None else int(self["row_rows"][place])
         else:
-            known = row_id.isascii() and row_id.isdigit() and len(row_id) < 19
-            found = self.positions_of(np.array([int(row_id)])) if known else np.empty(0, np.int64)
+            number = _row_number(trim(row_id))
+            found = self.positions_of(np.array([] if number is None else [number], np.int64))
             at = int(found[0]) if len(found) else None
         return at if at is not None and self["live"][at] else None
+
+    def spelling(self, kind: str, text: str) -> str:
+        """An id that is here, as it is kept."""
+        ids = self.subject_ids if kind == "subject" else self.row_ids
+        place = None if ids is None else ids.find(text)
+        kept = None if ids is None or place is None else ids.text(place)
+        return trim(text) if kept is None else kept
+
+    def near(self, kind: str, texts: Sequence[str]) -> list[list[str]]:
+        """For each id the spellings close to it that somebody here has (data.ids)."""
+        if kind == "subject":
+            return self.subject_ids.near(texts)
+        if self.row_ids is not None:
+            return self.row_ids.near(texts)
+        forms = fold(pa.array(texts, pa.large_string())).to_pylist()
+        return [
+            [form] if form != trim(text) and self.row(form) is not None else []
+            for text, form in zip(texts, forms, strict=True)
+        ]
 
     def positions_of(self, numbers: np.ndarray) -> np.ndarray:
         """Positions of rows by their number in the source; those not here are left out."""
@@ -231,6 +251,12 @@ class Dataset:
             self.folder / "vocabulary.json",
             {"categories": self.vocabularies, "labels": self.label_texts},
         )
+
+
+def _row_number(text: str) -> int | None:
+    """Of a row that is named by its number in the source, written as unfit writes it."""
+    plain = text.isascii() and text.isdigit() and len(text) < 19
+    return int(text) if plain and str(int(text)) == text else None
 
 
 def _canonical(content: object) -> bytes:

@@ -3,11 +3,18 @@
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from unfit.data.sources import BLOCK_ROWS, check_names, reading
 from unfit.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+_BPCHAR = 1042  # the type's number in PostgreSQL
 
 
 class SqlSource:
@@ -53,11 +60,15 @@ class SqlSource:
         try:
             with reading(self.name), self._engine.connect() as connection:
                 streaming = connection.execution_options(stream_results=True, yield_per=BLOCK_ROWS)
-                for rows in streaming.execute(self._statement).partitions():
+                result = streaming.execute(self._statement)
+                padded = _padded(result)
+                for rows in result.partitions():
                     values = list(zip(*rows, strict=True))
                     arrays = []
                     for j, i in enumerate(at):
                         array = pa.array(values[i], from_pandas=True)
+                        if i in padded and pa.types.is_string(array.type):
+                            array = pc.utf8_rtrim(array, characters=" ")
                         known = types[j]
                         if known is None and not pa.types.is_null(array.type):
                             types[j] = array.type
@@ -67,6 +78,12 @@ class SqlSource:
                     yield pa.RecordBatch.from_arrays(arrays, names=wanted)
         except sa.exc.SQLAlchemyError as error:
             raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
+
+
+def _padded(result: "sa.CursorResult") -> set[int]:
+    """Columns of PostgreSQL's CHAR(n), which pads with blanks that mean nothing."""
+    described = getattr(result.cursor, "description", None) or ()
+    return {i for i, column in enumerate(described) if column[1] == _BPCHAR}
 
 
 def psycopg_url(url: str) -> str:

@@ -17,6 +17,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
+from unfit.service.bodies import StrictRequest
 from unfit.service.current import Pulse
 from unfit.service.problems import Problem
 from unfit.service.roles import ROLES
@@ -157,6 +158,8 @@ class Guarded(APIRoute):
             await request.app.state.gate.admit(request, self.rule, self.by_cookie)
             if form_checked:
                 await _check_csrf(request)
+            if not self.by_cookie:
+                request = StrictRequest(request.scope, request.receive)
             return await handle(request)
 
         return guarded

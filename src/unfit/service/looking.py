@@ -1,17 +1,21 @@
 """What the API and the dashboard both do with requests and people."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from unfit.data.dataset import Dataset
 from unfit.errors import BadInput, Damaged, Unavailable
+from unfit.service.api.schemas import NearOut
 from unfit.service.parts import Parts
 from unfit.store.records import Request
+from unfit.workspace.forgetting import Ids, forgotten_before, near_spellings
+from unfit.workspace.naming import ids_of
 
 MOST = 10_000  # ids of one request
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,7 @@ class Person:
     state: Literal["remembered", "waiting", "forgotten", "unknown"]
     rows: int
     erasures: Sequence[Request]
+    near: Sequence[str] = ()  # of an unknown id: near spellings that do exist
 
 
 def submit(
@@ -35,34 +40,64 @@ def submit(
     return parts.store.requests(key=made)[0]
 
 
+def near(parts: Parts, subjects: Sequence[object], rows: Sequence[object]) -> list[NearOut]:
+    """Of the ids of a request those that match nobody just now and have near spellings here.
+
+    Nothing of it is kept: it is for who asks, who knows the ids.
+    """
+    ids = ids_of(subjects, rows)
+
+    def look(dataset: Dataset) -> list[NearOut]:
+        absent: Ids = [pair for pair in ids if not _remembered(dataset, *pair)]
+        gone = forgotten_before(parts.store, absent) if absent else set()
+        absent = [pair for pair in absent if pair not in gone]
+        found = near_spellings(absent, dataset, parts.store) if absent else {}
+        return [
+            NearOut(kind=kind, asked=text, spellings=list(found[text]))
+            for kind, text in dict.fromkeys(absent)
+            if text in found
+        ]
+
+    return _looking(parts, look) or []
+
+
+def _remembered(dataset: Dataset, kind: str, text: str) -> bool:
+    rows = dataset.subject_rows(text) if kind == "subject" else dataset.row(text)
+    return rows is not None and (kind == "row" or bool(np.size(rows)))
+
+
 def look_up(parts: Parts, subject: str) -> Person:
     """What the records say comes first: rows leave the disk a moment after they are forgotten."""
     store = parts.store
-    if "\0" in subject:  # nobody's: no id holds one, and no database takes it
+    if "\0" in subject or not subject.strip():  # nobody's: no id is so, and no database takes it
         return Person("unknown", 0, ())
     erasures = store.requests(about=("subject", subject), last=20, with_items=False)[::-1]
-    digest = store.digest("subject", subject)
-    if store.known_digests([("subject", digest)]):
+    if forgotten_before(store, [("subject", subject)]):
         return Person("forgotten", 0, erasures)
-    rows = _rows(parts, subject)
+    rows = _looking(parts, lambda dataset: _rows(dataset, subject))
     if not rows:
-        return Person("unknown", 0, erasures)
+        spellings = [text for one in near(parts, [subject], []) for text in one.spellings]
+        return Person("unknown", 0, erasures, spellings)
     waits = any(request.state == "pending" for request in erasures)
     return Person("waiting" if waits else "remembered", rows, erasures)
 
 
-def _rows(parts: Parts, subject: str) -> int:
-    """How many rows somebody has in the generation in use."""
+def _rows(dataset: Dataset, subject: str) -> int:
+    found = dataset.subject_rows(subject)
+    return 0 if found is None else int(np.count_nonzero(dataset["live"][found]))
+
+
+def _looking(parts: Parts, look: Callable[[Dataset], Found]) -> Found | None:
+    """A look at the rows of the generation in use; None without one."""
     for _ in range(10):
         version = parts.store.employed()
         if version is None or version.generation is None:
-            return 0
+            return None
         try:
             dataset = Dataset(parts.workspace.folder / "data" / version.generation)
         except Damaged:  # or replaced by a retraining, since we asked
             if parts.store.employed() == version:
                 raise
             continue
-        found = dataset.subject_rows(subject)
-        return 0 if found is None else int(np.count_nonzero(dataset["live"][found]))
+        return look(dataset)
     raise Unavailable("the model changes faster than it can be read")

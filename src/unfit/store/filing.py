@@ -77,7 +77,7 @@ class Filing(Records):
             insert_rows(
                 connection, items,
                 ({"request_id": made[0], "kind": kind, "value": value,
-                  "digest": self.digest(kind, value)} for kind, value in ids),
+                  "digest": self.digest(kind, value.strip())} for kind, value in ids),
             )  # fmt: skip
             return int(made[0])
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from typing import cast, get_args
 
 import sqlalchemy as sa
 
@@ -18,6 +18,7 @@ from unfit.store.records import (
     Item,
     Model,
     Request,
+    State,
     Tally,
     Times,
     Version,
@@ -91,7 +92,7 @@ class Records:
 
     def decision_on(self, request: Request) -> Decision | None:
         """The decision a request led to; None if the version in use stayed."""
-        if request.version is None or request.applied_at is None:
+        if request.version is None or request.applied_at is None or request.state == "unmatched":
             return None
         same = (versions.c.number == request.version) & (
             versions.c.employed_at == request.applied_at
@@ -152,7 +153,7 @@ class Records:
         )
         with self.reading() as connection:
             rows = connection.execute(count.group_by(requests.c.state)).all()
-        return {"pending": 0, "applied": 0, "cancelled": 0} | {row[0]: row[1] for row in rows}
+        return dict.fromkeys(get_args(State), 0) | {row[0]: row[1] for row in rows}
 
     def waiting(self) -> tuple[bool, bool]:
         """Whether requests wait, and whether a purge is due."""
@@ -183,8 +184,10 @@ class Records:
         if before is not None:
             where &= requests.c.id < before
         if about is not None:
-            named = (items.c.digest == self.digest(*about)) | (
-                (items.c.kind == about[0]) & (items.c.value == about[1])
+            kind, value = about
+            digests = [self.digest(kind, text) for text in (value, value.strip())]
+            named = items.c.digest.in_(digests) | (
+                (items.c.kind == kind) & (items.c.value == value)
             )
             where &= requests.c.id.in_(sa.select(items.c.request_id).where(named))
         number = (

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 IdKind = Literal["subject", "row"]
 Outcome = Literal["forgotten", "repeated", "unknown"]
+State = Literal["pending", "applied", "unmatched", "cancelled"]
+Matched = Literal["all", "some", "earlier", "none"]
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,11 @@ class Tally:
 
 @dataclass(frozen=True)
 class Request:
+    """An erasure request; unmatched: it was looked at, and nobody had any of its ids."""
+
     id: int
     key: str
-    state: Literal["pending", "applied", "cancelled"]
+    state: State
     submitted_at: datetime
     applied_at: datetime | None
     version: int | None  # the number of the version that forgot
@@ -111,6 +115,17 @@ class Request:
     cancelled_at: datetime | None = None
     submitted_by: str | None = None
     tally: Tally = Tally()
+
+    @property
+    def matched(self) -> Matched | None:
+        """Whether its ids were anybody's; earlier: all were forgotten before. None: unsettled."""
+        if self.state not in ("applied", "unmatched"):
+            return None
+        if self.state == "unmatched":
+            return "none"
+        if self.tally.unknown:
+            return "some"
+        return "all" if self.tally.forgotten else "earlier"
 
 
 @dataclass(frozen=True)

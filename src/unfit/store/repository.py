@@ -6,7 +6,7 @@ if the version it started from is still employed. Time is handed in.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
@@ -180,6 +180,7 @@ class Store(Cleaning):
                 .values(outcome=sa.bindparam("outcome"), rows=sa.bindparam("rows")),
                 outcomes,
             )
+        self._tell_unmatched(connection, applied.requests)
         insert_rows(
             connection, forgotten,
             ({"model_id": mine, "row": row, "version_id": version_id, "erased": False}
@@ -195,6 +196,21 @@ class Store(Cleaning):
         if listed is not None:
             changed["list_position"] = listed() if callable(listed) else listed
         connection.execute(sa.update(models).where(models.c.id == mine).values(**changed))
+
+    def _tell_unmatched(self, connection: sa.Connection, settled: Sequence[int]) -> None:
+        """Of the requests just settled, those of whose ids nobody had any."""
+        of = sa.select(items.c.id).where(items.c.request_id == requests.c.id)
+        unknown = items.c.outcome == "unknown"
+        nobody = (
+            of.where(unknown).exists() & ~of.where(~unknown | items.c.outcome.is_(None)).exists()
+        )
+        for start in range(0, len(settled), CHUNK):
+            part = settled[start : start + CHUNK]
+            connection.execute(
+                sa.update(requests)
+                .where(requests.c.id.in_(part), nobody)
+                .values(state="unmatched")
+            )  # fmt: skip
 
     def set_list_position(self, position: int) -> None:
         with self.writing() as connection:

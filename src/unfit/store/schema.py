@@ -3,7 +3,7 @@
 - one employed version per model: a partial unique index
 - a row is forgotten once: a primary key
 - a request key is used once, a version number is given once: unique constraints
-- a request is pending, applied or cancelled, never half: a check
+- a request is pending, applied, unmatched (it named nobody) or cancelled, never half: a check
 """
 
 import sqlalchemy as sa
@@ -81,9 +81,11 @@ requests = sa.Table(
     sa.Column("cancelled_at", Moment),
     sa.Column("version_id", sa.ForeignKey("versions.id")),
     sa.UniqueConstraint("model_id", "key"),
-    sa.CheckConstraint("state IN ('pending', 'applied', 'cancelled')", name="state"),
+    sa.CheckConstraint("state IN ('pending', 'applied', 'unmatched', 'cancelled')", name="state"),
     sa.CheckConstraint("(state = 'cancelled') = (cancelled_at IS NOT NULL)", name="cancelled_at"),
-    sa.CheckConstraint("(state = 'applied') = (applied_at IS NOT NULL)", name="applied_at"),
+    sa.CheckConstraint(
+        "(state IN ('applied', 'unmatched')) = (applied_at IS NOT NULL)", name="applied_at"
+    ),
     sa.Index("ix_requests_state", "model_id", "state"),
 )  # fmt: skip
 

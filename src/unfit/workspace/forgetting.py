@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
 from unfit.data.dataset import Dataset
+from unfit.data.ids import trim
 from unfit.store.records import IdKind, Outcome, Request
 from unfit.store.repository import Store
 
@@ -42,15 +44,37 @@ def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Resol
         taken[new] = True
         outcomes.append(("forgotten", len(new)) if len(new) else ("repeated", 0))
         if len(new):
-            found.append((kind, value))
-    before = store.known_digests([(ids[i][0], store.digest(*ids[i])) for i in absent])
+            found.append((kind, dataset.spelling(kind, value)))
+    before = forgotten_before(store, [ids[i] for i in absent])
     for i in absent:
-        kind, value = ids[i]
-        known = (kind, store.digest(kind, value)) in before
-        outcomes[i] = ("repeated" if known else "unknown", 0)
+        outcomes[i] = ("repeated" if ids[i] in before else "unknown", 0)
     positions = np.flatnonzero(taken)
     settled = [o for o in outcomes if o is not None]
     return Resolved(positions, settled, found, _digests(positions, found, dataset, store, live))
+
+
+def forgotten_before(store: Store, ids: Ids) -> set[tuple[IdKind, str]]:
+    """Which of these ids, with or without the blanks around them, were forgotten."""
+    digests = {
+        pair: {(pair[0], store.digest(pair[0], text)) for text in (pair[1], trim(pair[1]))}
+        for pair in ids
+    }
+    known = store.known_digests([one for each in digests.values() for one in each])
+    return {pair for pair, each in digests.items() if each & known}
+
+
+def near_spellings(ids: Ids, dataset: Dataset, store: Store) -> dict[str, Sequence[str]]:
+    """Of ids that matched nobody: spellings close to them that somebody remembered here has."""
+    found: dict[tuple[IdKind, str], list[str]] = {}
+    for kind in get_args(IdKind):
+        texts = list(dict.fromkeys(value for of, value in ids if of == kind))
+        if texts:
+            near = dataset.near(kind, texts)
+            found |= {(kind, text): each for text, each in zip(texts, near, strict=True) if each}
+    offered: Ids = [(kind, text) for (kind, _), each in found.items() for text in each]
+    gone = forgotten_before(store, offered)  # their bytes leave a moment later
+    left = {pair: [t for t in each if (pair[0], t) not in gone] for pair, each in found.items()}
+    return {value: each for (_, value), each in left.items() if each}
 
 
 def _positions(dataset: Dataset, kind: IdKind, value: str, live: np.ndarray) -> np.ndarray | None:

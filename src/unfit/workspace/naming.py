@@ -1,8 +1,9 @@
 """Whom a request names, as people give it: ids and keys as checked text."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from unfit.errors import BadInput
+from unfit.data.ids import id_text
+from unfit.errors import BadInput, MatchedNobody
 from unfit.store.records import IdKind
 from unfit.workspace.forgetting import Ids, Resolved
 
@@ -12,18 +13,13 @@ def ids_of(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdK
     for given, what in ((subjects, "subjects"), (rows, "rows")):
         if isinstance(given, str | bytes) or not isinstance(given, Iterable):
             raise BadInput(f"{what} must be a list of ids, not {given!r}")
-    ids: list[tuple[IdKind, str]] = [("subject", _id(value, "subject")) for value in subjects]
-    ids += [("row", _id(value, "row")) for value in rows]
+    ids: list[tuple[IdKind, str]] = [
+        ("subject", id_text(value, "subject id")) for value in subjects
+    ]
+    ids += [("row", id_text(value, "row id")) for value in rows]
     if not ids:
         raise BadInput("the request names nobody; give subjects or rows")
     return sorted(ids)  # the same request in whatever order
-
-
-def _id(value: object, what: str) -> str:
-    if value is None or isinstance(value, bool | bytes):
-        raise BadInput(f"{value!r} is no {what} id; ids are texts or numbers")
-    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    return text_of(text, f"a {what} id")
 
 
 def text_of(text: str, what: str) -> str:
@@ -41,9 +37,20 @@ def named(ids: Ids, outcomes: Sequence[tuple[str, int]], wanted: str) -> tuple[s
     return tuple(value for (_, value), (outcome, _) in pairs if outcome == wanted)
 
 
-def refuse(ids: Ids, resolved: Resolved) -> None:
-    for wanted, said in (("unknown", "unknown"), ("repeated", "forgotten already or named twice")):
+def refuse(ids: Ids, resolved: Resolved, near: Mapping[str, Sequence[str]]) -> None:
+    """What `strict` makes of ids that forget nobody."""
+    kinds: tuple[tuple[str, str, type[BadInput]], ...] = (
+        ("unknown", "matched nobody", MatchedNobody),
+        ("repeated", "forgotten already or named twice", BadInput),
+    )
+    for wanted, said, kind in kinds:
         found = named(ids, resolved.outcomes, wanted)
         if found:
             more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-            raise BadInput(f"{found[0]!r}{more}: {said}; nothing was changed (--strict)")
+            hint = meant(near.get(found[0], ()))
+            raise kind(f"{found[0]!r}{more}: {said}{hint}; nothing was changed (--strict)")
+
+
+def meant(spellings: Sequence[str]) -> str:
+    """Near spellings, as a question to add to a sentence."""
+    return f" (did you mean {' or '.join(map(repr, spellings))}?)" if spellings else ""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from unfit.store.records import AuditRecord, Decision, Version
+from unfit.store.records import AuditRecord, Decision, Matched, Version
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Forgotten:
     rows: int
     subjects: int
     repeated: Sequence[str]
-    unknown: Sequence[str]
+    unknown: Sequence[str]  # matched nobody
     version: int
     action: str
     reason: str
@@ -55,9 +55,17 @@ class Forgotten:
     dry_run: bool = False
     purge_seconds: float | None = None
     replayed: bool = False  # the key was used before, and this is what was answered then
+    near: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of unknown ids: who is there
+
+    @property
+    def matched(self) -> Matched:
+        """Whether the ids were anybody's; earlier: all were forgotten before."""
+        if self.unknown:
+            return "some" if self.subjects or self.repeated else "none"
+        return "all" if self.subjects else "earlier"
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"matched": self.matched}
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,7 @@ class Status:
     forgotten_rows: int
     pending: int
     applied: int
+    unmatched: int  # requests of whose ids nobody had any
     purge_due: bool
     policy: Sequence[str]
     threshold: float
@@ -92,6 +101,7 @@ class Status:
             "forgotten_rows": self.forgotten_rows,
             "pending": self.pending,
             "applied": self.applied,
+            "unmatched": self.unmatched,
             "purge_due": self.purge_due,
             "list_differs": self.list_differs,
             "policy": list(self.policy),

@@ -2,7 +2,7 @@
 a crash left undone, does its work aside, commits in one transaction, and purges."""
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from unfit.errors import Unavailable, Untrained
 from unfit.points import reach
 from unfit.store.records import Applied, Decision, Version
 from unfit.workspace import auditing, erasing, exporting, purging, training
-from unfit.workspace.forgetting import Ids, Resolved
+from unfit.workspace.forgetting import Ids, Resolved, near_spellings
 from unfit.workspace.in_use import InUse
 from unfit.workspace.keeper import Keeper, now
 from unfit.workspace.loaded import Scorer
@@ -170,9 +170,9 @@ class Workspace:
     ) -> Forgotten:
         """Forget subjects or rows now: submit, apply, commit, purge.
 
-        Unknown and repeated ids are reported; strict refuses the whole request for them. The same
-        key with the same ids is the same request, however often it is made. dry_run changes
-        nothing and says what would happen.
+        Ids that match nobody, with near spellings that do exist, and repeated ones are reported;
+        strict refuses the whole request for them. The same key with the same ids is the same
+        request, however often it is made. dry_run changes nothing and says what would happen.
         """
         ids = ids_of(subjects, rows)
         key = None if key is None else text_of(key, "the key")
@@ -181,7 +181,7 @@ class Workspace:
                 keeper.require_version()
                 resolved = erasing.resolve_ids(keeper, ids)
                 if strict and not (key and keeper.store.requests(key=key)):
-                    refuse(ids, resolved)
+                    refuse(ids, resolved, _near(keeper, ids, resolved.outcomes))
                 if dry_run:
                     return self._foreseen(keeper, ids, resolved, key or "")
         with self._writing() as keeper:
@@ -261,8 +261,8 @@ class Workspace:
         return Status(
             str(self.folder), version.method if version else self.config.model.method, version,
             store.counts_forgotten()[0], counts["pending"], counts["applied"],
-            store.model().purge_due, policy.retrain_when, policy.disparity, store.versions(),
-            store.decisions(), audits[-1] if audits else None,
+            counts["unmatched"], store.model().purge_due, policy.retrain_when, policy.disparity,
+            store.versions(), store.decisions(), audits[-1] if audits else None,
             version is not None and self._keeper.deletions.length() != store.model().list_position,
         )  # fmt: skip
 
@@ -302,7 +302,7 @@ class Workspace:
             key, len(resolved.positions), resolved.subjects,
             named(ids, resolved.outcomes, "repeated"), named(ids, resolved.outcomes, "unknown"),
             version.number, action, reason, estimate, self.config.policy.disparity, expected,
-            purged=False, dry_run=True,
+            purged=False, dry_run=True, near=_near(keeper, ids, resolved.outcomes),
         )  # fmt: skip
 
     def _answer(
@@ -316,7 +316,17 @@ class Workspace:
             why.estimate if why else None, self.config.policy.disparity,
             None if replayed else batch.seconds, purged=keeper.purged,
             purge_seconds=None if replayed else batch.purge_seconds, replayed=replayed,
+            near=_near(keeper, ids, outcomes),
         )  # fmt: skip
+
+
+def _near(
+    keeper: Keeper, ids: Ids, outcomes: Sequence[tuple[str, int]]
+) -> dict[str, Sequence[str]]:
+    """Near spellings of the ids that matched nobody."""
+    pairs = zip(ids, outcomes, strict=True)
+    unknown = [pair for pair, (outcome, _) in pairs if outcome == "unknown"]
+    return near_spellings(unknown, keeper.dataset(), keeper.store) if unknown else {}
 
 
 def _earlier(keeper: Keeper, key: str) -> erasing.Batch:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Header, Request, Response
 from fastapi.responses import StreamingResponse
@@ -15,6 +15,7 @@ from unfit.service.api.schemas import ErasureIn, ErasureOut, ErasuresOut, Lookup
 from unfit.service.auth import allow, principal_of
 from unfit.service.parts import Parts
 from unfit.service.problems import Problem
+from unfit.store.records import State
 
 FOLLOWERS = 200  # connections a process
 FOLLOW_SECONDS = 600.0
@@ -36,22 +37,24 @@ Key = Annotated[
 async def file(
     request: Request, response: Response, body: ErasureIn, idempotency_key: Key = None
 ) -> ErasureOut:
-    """Answered at once; the worker applies all that wait together. Ids that nobody knows, or that
-    were forgotten before, are not an error: the outcome of each is told."""
+    """Answered at once; the worker applies all that wait together. Ids that match nobody, or that
+    were forgotten before, are not an error: the outcome of each is told, and `near` names spellings
+    close to the former that do exist."""
     p = parts(request)
     made = await run_in_threadpool(
         looking.submit, p, body.subjects, body.rows, idempotency_key,
         principal_of(request).token.public,
     )  # fmt: skip
+    near = await run_in_threadpool(looking.near, p, body.subjects, body.rows)
     response.headers["Location"] = f"/v1/erasures/{made.id}"
-    return ErasureOut.of(made, with_items=True)
+    return ErasureOut.of(made, with_items=True, near=near)
 
 
 @routes.get("/erasures", summary="List erasures", responses=problems())
 @allow("erase", "audit", "operate")
 def list_erasures(
     request: Request,
-    state: Literal["pending", "applied", "cancelled"] | None = None,
+    state: State | None = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ErasuresOut:
@@ -104,11 +107,13 @@ async def events(request: Request, id: Number) -> StreamingResponse:
 @routes.post("/subjects/lookup", summary="Look a person up", responses=problems())
 @allow("erase")
 async def lookup(request: Request, body: LookupIn) -> LookupOut:
-    """Whether the model remembers them, and the erasures that named them."""
+    """Whether the model remembers them, the erasures that named them, and for an id that nobody
+    has, near spellings that somebody has."""
     found = await run_in_threadpool(looking.look_up, parts(request), str(body.subject))
     return LookupOut(
-        state=found.state, rows=found.rows, erasures=[ErasureOut.of(r) for r in found.erasures]
-    )
+        state=found.state, rows=found.rows, near=list(found.near),
+        erasures=[ErasureOut.of(r) for r in found.erasures],
+    )  # fmt: skip
 
 
 def _read(p: Parts, id: int, with_items: bool = True) -> ErasureOut:

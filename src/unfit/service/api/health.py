@@ -50,6 +50,7 @@ def metrics(request: Request) -> Response:
     version = now.version
     gauges: dict[str, tuple[str, float]] = {
         "unfit_pending": ("Erasures that wait.", now.counts["pending"]),
+        "unfit_unmatched": ("Erasures that matched nobody.", now.counts["unmatched"]),
         "unfit_applied": ("Erasures applied.", now.counts["applied"]),
         "unfit_forgotten_rows": ("Rows forgotten.", now.forgotten_rows),
         "unfit_forgotten_subjects": ("Subjects forgotten.", now.forgotten_subjects),

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from unfit.service import arrows
 from unfit.service.api.common import parts, problems, router, schemas
 from unfit.service.auth import Plain, allow
+from unfit.service.bodies import require_single_keys
 from unfit.service.current import Scoring
 from unfit.service.parts import Parts
 from unfit.service.problems import Problem
@@ -91,6 +92,7 @@ def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
     for i, row in enumerate(rows):
         if not isinstance(row, dict):
             raise Problem(422, f"row {i} is not an object")
+    require_single_keys(body, rows)
     return rows
 
 

@@ -1,17 +1,32 @@
-"""What the API takes and gives. No answer holds the id of a person."""
+"""What the API takes and gives. No answer holds the id of a person, but for near spellings of an
+id that matched nobody, given to who may erase."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
 
-from unfit.store.records import AuditRecord, Decision, Job, Request, Version
+from unfit.store.records import AuditRecord, Decision, Job, Matched, Request, State, Version
+
+
+def _whole(value: object) -> object:
+    """7.0 is 7, as in a column of numbers."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
 
 Id = (
     Annotated[StrictStr, Field(min_length=1, max_length=512)]
-    | Annotated[StrictInt, Field(ge=-(2**63), lt=2**63)]
+    | Annotated[StrictInt, BeforeValidator(_whole), Field(ge=-(2**63), lt=2**63)]
 )
 
 
@@ -70,7 +85,7 @@ class ErasureIn(_In):
 class ItemOut(BaseModel):
     kind: Literal["subject", "row"]
     outcome: Literal["forgotten", "repeated", "unknown"] | None = Field(
-        description="null while the request waits"
+        description="unknown: nobody here has or had this id. null while the request waits."
     )
     rows: int | None
 
@@ -101,13 +116,21 @@ class ErasureOut(BaseModel):
     model_config = _example(
         id=90, key="3f1c9a52", state="applied", in_force=True,
         submitted_at="2030-01-02T03:04:05.120Z", applied_at="2030-01-02T03:04:05.310Z",
-        cancelled_at=None, version=85, ids=1, forgotten=1, repeated=0, unknown=0, rows=3,
-        items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}], decision=None,
+        cancelled_at=None, version=85, matched="all", ids=1, forgotten=1, repeated=0, unknown=0,
+        rows=3, items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}], decision=None,
+        near=None,
     )  # fmt: skip
     id: int
     key: str = Field(description="The Idempotency-Key it was filed with.")
-    state: Literal["pending", "applied", "cancelled"]
-    in_force: bool = Field(description="The model in use does not contain them any more.")
+    state: State = Field(description="unmatched: nobody had any of its ids, nobody was forgotten.")
+    in_force: bool = Field(
+        description="Whoever it matched is not in the model in use any more. False where it "
+        "matched nobody."
+    )
+    matched: Matched | None = Field(
+        description="all: every id was somebody's; some: others matched nobody; earlier: all were "
+        "forgotten before; none. null until it is settled."
+    )
     submitted_at: datetime
     applied_at: datetime | None
     cancelled_at: datetime | None
@@ -115,23 +138,42 @@ class ErasureOut(BaseModel):
     ids: int = Field(description="How many it names; 0 once it is cancelled.")
     forgotten: int
     repeated: int = Field(description="Ids named twice, or forgotten before.")
-    unknown: int
+    unknown: int = Field(description="Ids that matched nobody.")
     rows: int = Field(description="That went with it.")
     items: list[ItemOut] | None = Field(None, description="Only where one erasure is read.")
     decision: DecisionOut | None = None
+    near: list["NearOut"] | None = Field(
+        None,
+        description="Only in the answer to who files it: of its ids, those that match nobody just "
+        "now, with near spellings that somebody has.",
+    )
 
     @classmethod
     def of(
-        cls, r: Request, why: Decision | None = None, *, with_items: bool = False
+        cls,
+        r: Request,
+        why: Decision | None = None,
+        *,
+        with_items: bool = False,
+        near: Sequence["NearOut"] | None = None,
     ) -> "ErasureOut":
         each = [ItemOut(kind=i.kind, outcome=i.outcome, rows=i.rows) for i in r.items]
         return cls(
             id=r.id, key=r.key, state=r.state, in_force=r.state == "applied",
             submitted_at=r.submitted_at, applied_at=r.applied_at, cancelled_at=r.cancelled_at,
-            version=r.version,
+            version=None if r.state == "unmatched" else r.version, matched=r.matched,
+            near=None if near is None else list(near),
             **asdict(r.tally), items=each if with_items else None,
             decision=None if why is None else DecisionOut.of(why),
         )  # fmt: skip
+
+
+class NearOut(BaseModel):
+    """An id that matches nobody, and spellings close to it that do exist."""
+
+    kind: Literal["subject", "row"]
+    asked: str
+    spellings: list[str] = Field(description="Equal but for case, blanks, zeros or the like.")
 
 
 class ErasuresOut(BaseModel):
@@ -152,6 +194,7 @@ class LookupOut(BaseModel):
     state: Literal["remembered", "waiting", "forgotten", "unknown"]
     rows: int
     erasures: list[ErasureOut]
+    near: list[str] = Field([], description="Of an unknown id: near spellings that do exist.")
 
 
 class VersionOut(BaseModel):
@@ -218,8 +261,8 @@ class ModelOut(BaseModel):
 class StatusOut(BaseModel):
     model_config = _example(
         version=85, method="fisher", remembered=3817, forgotten_rows=5096, forgotten_subjects=1701,
-        pending=0, applied=90, cancelled=0, purge_due=False, estimate=0.32, threshold=2.0,
-        worker=True,
+        pending=0, applied=90, unmatched=0, cancelled=0, purge_due=False, estimate=0.32,
+        threshold=2.0, worker=True,
     )  # fmt: skip
     version: int | None
     method: str
@@ -228,6 +271,7 @@ class StatusOut(BaseModel):
     forgotten_subjects: int
     pending: int
     applied: int
+    unmatched: int = Field(description="Erasures of whose ids nobody had any.")
     cancelled: int
     purge_due: bool
     estimate: float | None

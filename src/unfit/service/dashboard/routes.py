@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from unfit.data.ids import id_list
 from unfit.errors import BadInput, UnfitError
 from unfit.pages.audit import audit_page, facts_of
 from unfit.service import looking
@@ -19,6 +20,7 @@ from unfit.service.dashboard import charts, views
 from unfit.service.dashboard.rendering import page, sign_in_page
 from unfit.service.problems import Problem
 from unfit.store.records import Request as Erasure
+from unfit.store.records import State
 from unfit.workspace.auditing import Report
 
 PAGE = 25
@@ -106,7 +108,7 @@ def overview_panel(request: Request, seen: str = "") -> Response:
 def list_erasures(
     request: Request, state: str = "", before: Before = None
 ) -> HTMLResponse:  # fmt: skip
-    return _erasures(request, state if state in ("pending", "applied", "cancelled") else "", before)
+    return _erasures(request, state if state in get_args(State) else "", before)
 
 
 def _erasures(
@@ -130,18 +132,21 @@ def file(
     request: Request,
     ids: Annotated[str, Form(max_length=1_000_000)] = "",
     kind: Annotated[str, Form()] = "subject",
+    written: Annotated[str, Form()] = "lines",
     key: Annotated[str, Form(max_length=200)] = "",
 ) -> Response:
-    """One id a line, or with commas between; the form's key makes a second click the same."""
-    named = [text.strip() for text in re.split(r"[\n,]", ids) if text.strip()]
-    subjects, rows = (named, []) if kind == "subject" else ([], named)
+    """One id a line, or a JSON list; the form's key makes a second click the same."""
+    p = parts(request)
     try:
-        made = looking.submit(
-            parts(request), subjects, rows, key or None, principal_of(request).token.public
-        )
+        named = id_list(ids, "json" if written == "json" else "lines", "The field")
+        subjects, rows = (named, []) if kind == "subject" else ([], named)
+        made = looking.submit(p, subjects, rows, key or None, principal_of(request).token.public)
+        near = looking.near(p, subjects, rows)
     except UnfitError as error:
         status = 422 if isinstance(error, BadInput) else 503
         return _erasures(request, status=status, said=str(error), typed=ids)
+    if near:  # shown to who typed the ids, now or never: they are kept nowhere
+        return page(request, "erasure.html", shown=views.followed(p, made), near=near)
     return RedirectResponse(f"/erasures/{made.id}", 303)
 
 
@@ -151,8 +156,7 @@ def look_up(
     request: Request, subject: Annotated[str, Form(max_length=512)] = ""
 ) -> HTMLResponse:  # fmt: skip
     """By POST, so that no address, and no log of one, holds the id."""
-    subject = subject.strip()
-    if not subject or "\0" in subject:
+    if not subject.strip() or "\0" in subject:
         return _erasures(request, status=422, looked="Type the id of a person.")
     found = looking.look_up(parts(request), subject)
     return _erasures(request, person=found, sought=subject)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from unfit.service.dashboard import charts
@@ -13,6 +13,7 @@ from unfit.service.standing import Standing, standing
 from unfit.store.records import AuditRecord, Decision, Job, Request, Version
 
 RECENT = 12
+UNMATCHED_SHOWN = timedelta(days=7)
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Overview:
     decisions: Sequence[Decision]
     charts: Sequence[tuple[str, str, Chart | None]]
     jobs: Sequence[Job]
+    unmatched: Request | None = None  # the newest of the last days that matched nobody
 
     @property
     def mark(self) -> str:
@@ -47,6 +49,11 @@ class Overview:
             return "warn", "The estimated disparity is over the threshold."
         if self.now.counts["pending"] > 100:
             return "warn", f"{self.now.counts['pending']:,} erasures wait."
+        if self.unmatched is not None:
+            return "warn", (
+                f"Erasure {self.unmatched.id} matched nobody: no id of it is or was anybody's "
+                "here, and nobody was forgotten by it."
+            )
         if self.now.counts["pending"]:
             return "good", f"The model is in order; {self.now.counts['pending']:,} erasures wait."
         return "good", "The model is in order: everybody who asked is forgotten."
@@ -70,7 +77,14 @@ def overview(p: Parts) -> Overview:
              charts.seconds(versions)),
         ],
         [j for j in p.jobs.find(last=10) if j.state in ("pending", "running")],
+        _lately_unmatched(p),
     )  # fmt: skip
+
+
+def _lately_unmatched(p: Parts) -> Request | None:
+    found = p.store.requests(state="unmatched", last=1, with_items=False)
+    recent = [r for r in found if r.submitted_at > p.clock() - UNMATCHED_SHOWN]
+    return recent[0] if recent else None
 
 
 @dataclass(frozen=True)
