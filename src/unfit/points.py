@@ -7,6 +7,10 @@ at each of them and compares what is left with before and after.
 from collections.abc import Callable
 
 POINTS = (
+    "list.created",
+    "list.key-written",
+    "list.upgraded",
+    "list.half-written",
     "train.start",
     "train.rows-spooled",
     "train.dataset-written",

@@ -41,7 +41,7 @@ def test_a_commit_moves_everything_together(store: Store) -> None:
     item_ids = [i.id for i in store.requests(state="pending")[0].items]
     applied = Applied(
         [request], [(item_ids[0], "forgotten", 2), (item_ids[1], "unknown", 0)], [3, 4],
-        [("subject", store.digest("subject", "a"))], 17,
+        [("subject", store.digest("subject", "a"))], "list:2:digest",
     )  # fmt: skip
     why = Decision(2, NOW, "employ", "because", {"x": 1}, 0.5, 1.0)
     second = store.commit(first, replace(NEW, kind="updated", model_sha="m2"), why, applied, NOW)
@@ -50,7 +50,7 @@ def test_a_commit_moves_everything_together(store: Store) -> None:
     assert [v.state for v in store.versions()] == ["superseded", "employed"]
     assert store.forgotten_rows() == [(3, 2), (4, 2)]
     assert store.known_digests([("subject", store.digest("subject", "a"))])
-    assert store.model().list_position == 17
+    assert store.model().list_known == "list:2:digest"
     assert store.model().purge_due
     (done,) = store.requests()
     assert (done.state, done.version, done.applied_at) == ("applied", 2, NOW)

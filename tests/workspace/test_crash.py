@@ -5,7 +5,7 @@ from pathlib import Path
 
 import crashing
 import pytest
-from workspaces import Kept, signature
+from workspaces import Kept, as_before, signature
 
 import unfit
 from unfit.points import POINTS
@@ -18,7 +18,7 @@ WINDOW = ('audit_window = "none"', 'audit_window = "30d"')
 
 def scenario(point: str) -> tuple[str, bool]:
     """A verb that passes the point, and whether its policy is to retrain."""
-    if point.startswith("train."):
+    if point.startswith("train.") or point in ("list.created", "list.key-written"):
         return "train", False
     if point == "retrain.committed":
         return "retrain", False
@@ -48,6 +48,8 @@ def test_a_killed_process_leaves_the_old_state_or_the_new(
         toml = kept.folder / "unfit.toml"
         text = toml.read_text().replace(*WINDOW)
         toml.write_text(text.replace(*ALWAYS) if retrains else text)
+        if point == "list.upgraded":
+            as_before(kept)
     states = [settled(clean.folder)]
     if verb == "forget":  # a request that was accepted and waits is a state of its own
         with clean.open() as ws:

@@ -161,7 +161,11 @@ def test_a_damaged_deletion_list_is_not_guessed_at(kept: Kept, tmp_path: Path) -
     code, said = run("forget", "--subject", "p0003", "-w", ours.folder)
     refused(code, said)
     assert "deletion list" in said
-    listed.write_bytes(whole[:-3])  # a crash tore the last line: the store knows it all the same
+    listed.write_bytes(whole[:-3])  # not a crash: what was committed was on the disk before
+    code, said = run("forget", "--subject", "p0003", "-w", ours.folder)
+    refused(code, said)
+    assert "was cut" in said
+    listed.write_bytes(whole + b'{"subject": "p00')  # a crash tore a line nobody knows of yet
     assert run("forget", "--subject", "p0003", "-w", ours.folder)[0] == 0
     assert "p0003" in listed.read_text()
 

@@ -133,8 +133,11 @@ def test_a_list_that_was_begun_anew_is_read_whole(tmp_path: Path) -> None:
     with kept.open() as ws:
         ws.forget(subjects=["p0001"])
     shutil.copytree(kept.folder, tmp_path / "backup")
-    listed.write_text("")  # lost, and begun anew as the message advises
+    listed.write_text("")  # lost for good, which somebody accepts
     with kept.open() as ws:
+        with pytest.raises(Unavailable, match="is empty.*accept-loss"):
+            ws.forget(subjects=["p0002"])
+        ws.accept_loss()
         ws.forget(subjects=["p0002"])
         ws.forget(subjects=["p0003"])
     shutil.rmtree(kept.folder)

@@ -1,13 +1,17 @@
 """Workspaces for tests that can be copied, database and deletion list and all."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import sqlalchemy as sa
+
 import people
 import servers
 from unfit.data.dataset import Dataset
+from unfit.store.schema import models
 from unfit.workspace import Workspace, init
 
 
@@ -55,6 +59,28 @@ def make(
     return Kept(at / "ws", database, name)
 
 
+def as_before(kept: Kept) -> None:
+    """Give a workspace's deletion list and what is known of it the form of the first release."""
+    with kept.open() as ws:
+        entries = [e for e in ws.deletions.read().entries if e[0] != "key"]
+        lines = "".join(f"{json.dumps({kind: value})}\n" for kind, value in entries)
+        ws.list_path.write_text(lines)
+        with ws.store.writing() as connection:
+            earlier = {"list_known": None, "key_fingerprint": None, "list_position": len(lines)}
+            connection.execute(sa.update(models).values(**earlier))
+
+
+def remembers(ws: Workspace, subject: str) -> bool:
+    """Whether somebody has rows in a workspace, as they lie there."""
+    version = ws.store.employed()
+    assert version is not None
+    assert version.generation is not None
+    dataset = Dataset(ws.folder / "data" / version.generation)
+    rows = dataset.subject_rows(subject)
+    gone = {row for row, _ in ws.store.forgotten_rows()}
+    return rows is not None and not gone.issuperset(dataset["numbers"][rows].tolist())
+
+
 def signature(ws: Workspace) -> dict:
     """All that a crash might harm: the employed pointer, rows, requests, files."""
     keeper = ws._keeper
@@ -63,6 +89,8 @@ def signature(ws: Workspace) -> dict:
     if version is not None and version.generation is not None:
         dataset = Dataset(keeper.data_folder / version.generation)
         live = dataset["numbers"][dataset.live].tolist()
+
+    listed = keeper.deletions.read().ids if keeper.deletions.exists() else []
 
     def names(folder: Path) -> list[str]:
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
@@ -80,6 +108,6 @@ def signature(ws: Workspace) -> dict:
         "artifacts": names(keeper.artifacts.folder),
         "data": names(keeper.data_folder),
         "retained": names(keeper.retained),
-        "list": list(dict.fromkeys(keeper.deletions.ids())),
+        "list": list(dict.fromkeys(listed)),
         "purge_due": keeper.store.model().purge_due,
     }

@@ -324,6 +324,36 @@ def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> No
         status_screen(found, Console())
 
 
+def accept_loss(
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Accept it. Without this, say what is lost.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on after the deletion list or its key was lost for good. First look for a copy of them!
+
+    Says what is lost; with --yes, takes the list and the key as they are now, or begins new ones.
+    Everybody who is forgotten in this workspace stays forgotten.
+    """
+    from unfit.workspace import Workspace
+
+    with errors(), Workspace(find_workspace(workspace)) as ws:
+        lost = ws.accept_loss(dry_run=not yes)
+    if as_json:
+        say({"lost": None if lost is None else lost.as_dict(), "accepted": yes})
+        return
+    if lost is None:
+        typer.echo("nothing is lost: the deletion list and its key are as they should be")
+        return
+    for sentence in lost.consequences:
+        typer.echo(sentence)
+    if yes:
+        typer.echo("accepted: the workspace goes on with the list and the key as they are now")
+    else:
+        typer.echo("nothing was changed; `unfit accept-loss --yes` accepts this")
+
+
 def audit(
     deleted: Annotated[
         Path | None,

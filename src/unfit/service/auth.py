@@ -68,7 +68,7 @@ class Gate:
     def __init__(self, access: Access, pulse: Pulse, rate: float, clock: Callable[[], datetime]):
         self._access, self._pulse, self._rate, self._clock = access, pulse, rate, clock
         self._known: dict[tuple[str, str], tuple[Token, datetime | None]] = {}
-        self._as_of = -1
+        self._as_of: tuple[object, ...] | None = None
         self._buckets: dict[int, tuple[float, float]] = {}
 
     async def admit(self, request: Request, rule: frozenset[str], by_cookie: bool) -> None:
@@ -78,9 +78,9 @@ class Gate:
         if rule == {PUBLIC}:
             return
         state.seen = await self._pulse.seen()
-        if state.seen[1] > self._as_of:
+        if state.seen[1:] != self._as_of:
             self._known.clear()
-            self._as_of = state.seen[1]
+            self._as_of = state.seen[1:]
         principal = await (self._by_cookie if by_cookie else self._by_bearer)(request)
         state.principal = principal
         self._within_rate(principal.token)
@@ -119,7 +119,7 @@ class Gate:
         self, request: Request, key: tuple[str, str], found: tuple[Token, datetime | None]
     ) -> None:
         """Unless something has changed since this request came: it may have been this."""
-        if request.state.seen[1] == self._as_of:
+        if request.state.seen[1:] == self._as_of:
             self._known[key] = found
 
     def _within_rate(self, token: Token) -> None:

@@ -17,6 +17,8 @@ from unfit.errors import BadInput, Unavailable
 from unfit.store.watching import Seen, Watch
 from unfit.workspace import Workspace
 from unfit.workspace.in_use import InUse
+from unfit.workspace.list_format import Position
+from unfit.workspace.list_watch import ListWatch
 from unfit.workspace.loaded import Scorer
 
 ASK_SECONDS = 5.0
@@ -121,25 +123,46 @@ class Current:
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace, self._in_use = workspace, InUse(workspace.store, workspace.artifacts)
+        self._list_watch = ListWatch(workspace.deletions)
         self._loading = asyncio.Lock()
-        self._seen = -1
-        self._have: Scoring | None = None
-        self.caught_up = False
+        self._place: object = None
+        self._have: _Loaded | None = None
 
     async def scoring(self, seen: Seen) -> Scoring:
-        if self._seen >= seen[0] and self._have is not None:
-            return self._have
+        have, listed = self._have, self._workspace.deletions
+        if have is not None and have.fits(seen) and listed.agrees(have.known):
+            return have.scoring
         async with self._loading:
-            if self._seen < seen[0] or self._have is None:
-                self._have = await asyncio.to_thread(self._load)
-                self._seen = seen[0]
-            return self._have
+            have = self._have
+            if have is None or not have.fits(seen):
+                have = await asyncio.to_thread(self._load, seen)
+            if not await asyncio.to_thread(self._list_watch.may_answer, have.known):
+                raise Unavailable("people on the deletion list are being forgotten; try again soon")
+            self._have = have
+            return have.scoring
 
-    def _load(self) -> Scoring:
+    def _load(self, seen: Seen) -> "_Loaded":
+        if self._place not in (None, seen.place):
+            self._list_watch.start_over()
+        self._place = seen.place
+        model = self._workspace.store.model()  # first: what is loaded is at least as new
         scorer = self._in_use.scorer()
-        self.caught_up = self.caught_up or self._workspace.caught_up()
-        if not self.caught_up:
-            raise Unavailable("people on the deletion list are being forgotten; try again soon")
-        if self._have is not None and self._have.scorer.card is scorer.card:  # as most versions do
-            return Scoring(scorer, self._have.encoder)
-        return Scoring(scorer, ObjectEncoder(scorer.card.encoding))
+        before = None if self._have is None else self._have.scoring
+        if before is not None and before.scorer.card is scorer.card:  # as most versions do
+            made = Scoring(scorer, before.encoder)
+        else:
+            made = Scoring(scorer, ObjectEncoder(scorer.card.encoding))
+        return _Loaded(model.changes, seen.place, made, Position.parse(model.list_known))
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What answers, and as of which change and how much of the deletion list."""
+
+    changes: int
+    place: object
+    scoring: Scoring
+    known: Position | None
+
+    def fits(self, seen: Seen) -> bool:
+        return self.changes == seen.changes and self.place == seen.place

@@ -28,7 +28,7 @@ BEAT_SECONDS = 1.0
 QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
 PURGE_SECONDS = 1.0  # between purges: nobody writes meanwhile, and readers may have to wait
 FAILED_SECONDS = 1.0  # before the next try of anything
-CATCH_UP_SECONDS = 5.0  # between looks at the deletion list
+CATCH_UP_SECONDS = 1.0  # between looks at the deletion list
 NICENESS = 10
 
 Result = TypeVar("Result")

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from unfit.errors import BadInput
+from unfit.store.filing import drawn
 from unfit.store.reading import maybe_utc
 from unfit.store.records import Token
 from unfit.store.repository import Store
@@ -113,7 +114,7 @@ class Access:
 
     def _changed(self, connection: sa.Connection) -> None:
         mine = models.c.id == self._store.model_id
-        connection.execute(sa.update(models).where(mine).values(access=models.c.access + 1))
+        connection.execute(sa.update(models).where(mine).values(access=drawn()))
 
 
 def _token(row: sa.Row) -> Token:

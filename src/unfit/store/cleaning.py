@@ -48,10 +48,7 @@ class Cleaning(Filing):
                 connection.execute(
                     sa.update(versions).where(versions.c.id == version.id).values(card_sha=card_sha)
                 )
-                mine = models.c.id == self.model_id
-                connection.execute(
-                    sa.update(models).where(mine).values(changes=models.c.changes + 1)
-                )
+                self.note_change(connection)
 
     def clean(self) -> None:
         """Rewrite the tables that held ids, so that no free page or log still does."""

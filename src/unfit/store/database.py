@@ -1,6 +1,8 @@
 """Connections: SQLite as careful as it can be, PostgreSQL as it comes."""
 
 import json
+import os
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,7 @@ def open_engine(url: str, busy_seconds: float) -> sa.Engine:
         path = Path(engine.url.database or "")
         sa.event.listen(engine, "connect", _sqlite_settings)
         sa.event.listen(engine, "begin", _begin)
+        _only_this_file(engine, path)
         if path.exists() and path.stat().st_size == 0:
             raise Damaged(f"{path.name} is empty; restore it from a backup")
     return engine
@@ -43,6 +46,39 @@ def _postgresql_settings(_: Any, __: Any, ___: Any, options: dict[str, Any]) -> 
     """A database that cannot be reached is noticed in seconds, not in hours."""
     options.setdefault("connect_timeout", 10)
     options.setdefault("tcp_user_timeout", 20_000)
+
+
+def file_of(path: str | Path) -> tuple[int, int]:
+    """Which file a path names at this moment."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _only_this_file(engine: sa.Engine, path: Path) -> None:
+    """A connection is to the file it was opened on: where a backup has taken the file's place, the
+    connections to the old one are given up. A file that was there once is never made anew."""
+    made = False
+
+    def connecting(*_: Any) -> None:
+        if made and not path.exists():
+            raise sqlite3.OperationalError(f"{path.name} is gone")
+
+    def connected(_: Any, record: Any) -> None:
+        nonlocal made
+        made = True
+        record.info["file"] = file_of(path)
+
+    def checked_out(_: Any, record: Any, __: Any) -> None:
+        try:
+            same = record.info["file"] == file_of(path)
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise sa.exc.DisconnectionError(f"{path.name} was replaced")
+
+    sa.event.listen(engine, "do_connect", connecting)
+    sa.event.listen(engine, "connect", connected)
+    sa.event.listen(engine, "checkout", checked_out)
 
 
 def _sqlite_settings(connection: Any, _: object) -> None:

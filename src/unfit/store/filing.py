@@ -1,5 +1,6 @@
 """Requests: filed once, cancelled while they wait."""
 
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -13,6 +14,11 @@ from unfit.store.records import IdKind
 from unfit.store.schema import items, models, requests
 
 RESTORED = "restored-"  # keys of requests for people on the deletion list; these stay
+
+
+def drawn() -> int:
+    """A number that no other change has: a counter would come back with a restored backup."""
+    return secrets.randbits(62)
 
 
 class KeyUsed(BadInput):
@@ -30,6 +36,8 @@ class NotWaiting(BadInput):
 class Filing(Records):
     """The part of the repository that takes requests in."""
 
+    change: int
+
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         with self.said(), self.engine.execution_options(write=True).begin() as connection:
@@ -41,6 +49,12 @@ class Filing(Records):
         if connection.dialect.name != "sqlite":
             mine = sa.select(models.c.id).where(models.c.id == self.model_id)
             connection.execute(mine.with_for_update())
+
+    def note_change(self, connection: sa.Connection, **values: Any) -> None:
+        """Let whoever looks see that something is new."""
+        self.change = drawn()
+        mine = models.c.id == self.model_id
+        connection.execute(sa.update(models).where(mine).values(changes=self.change, **values))
 
     def submit(
         self, key: str, ids: Sequence[tuple[IdKind, str]], now: datetime, by: str | None = None,

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ class Records:
 
     engine: sa.Engine
     model_id: int
-    _digest_key: bytes
+    _digest_key: Callable[[], bytes]
 
     @contextmanager
     def said(self) -> Iterator[None]:
@@ -69,7 +69,11 @@ class Records:
             row = connection.execute(
                 sa.select(models).where(models.c.id == self.model_id)
             ).one()  # fmt: skip
-        return Model(row.id, row.key, row.list_position, row.purge_due, row.changes, row.access)
+        return Model(
+            id=row.id, key=row.key, list_position=row.list_position, list_known=row.list_known,
+            key_fingerprint=row.key_fingerprint, purge_due=row.purge_due,
+            purged_at=maybe_utc(row.purged_at), changes=row.changes, access=row.access,
+        )  # fmt: skip
 
     def employed(self) -> Version | None:
         mine = (versions.c.model_id == self.model_id) & (versions.c.state == "employed")
@@ -237,6 +241,14 @@ class Records:
             rows = connection.execute(select.order_by(forgotten.c.row)).all()
         return [(row[0], row[1]) for row in rows]
 
+    def has_digests(self) -> bool:
+        """Whether anything here was made with the digest key."""
+        asked = sa.select(requests.c.id).where(requests.c.model_id == self.model_id)
+        gone = sa.select(forgotten_ids.c.digest).where(forgotten_ids.c.model_id == self.model_id)
+        with self.reading() as connection:
+            found = connection.execute(sa.select(asked.exists(), gone.exists())).one()
+        return bool(found[0] or found[1])
+
     def known_digests(self, digests: Sequence[tuple[IdKind, str]]) -> set[tuple[IdKind, str]]:
         """Which of these ids were forgotten before."""
         found: set[tuple[IdKind, str]] = set()
@@ -253,7 +265,7 @@ class Records:
 
     def digest(self, *texts: str) -> str:
         """A keyed digest: tells that two texts are equal, and not what they are."""
-        state = hashlib.blake2b(key=self._digest_key, digest_size=20)
+        state = hashlib.blake2b(key=self._digest_key(), digest_size=20)
         for text in texts:
             raw = text.encode()
             state.update(len(raw).to_bytes(8, "big") + raw)

@@ -17,7 +17,10 @@ class Model:
     id: int
     key: str
     list_position: int
+    list_known: str | None
+    key_fingerprint: str | None
     purge_due: bool
+    purged_at: datetime | None
     changes: int
     access: int = 0
 
@@ -154,15 +157,15 @@ class AuditRecord:
 class Applied:
     """What one step of the worker did to requests: outcomes by item, rows gone, ids gone.
 
-    list_position: the length of the deletion list, or what writes the list and says its length: it
-    is called when nothing can be refused any more, so that nobody is listed whose request is.
+    list_known: how far the deletion list is known, or what writes the list and says so: it is
+    called when nothing can be refused any more, so that nobody is listed whose request is.
     """
 
     requests: Sequence[int] = ()
     outcomes: Sequence[tuple[int, Outcome, int]] = ()  # item, outcome, rows
     rows: Sequence[int] = ()
     digests: Sequence[tuple[IdKind, str]] = ()
-    list_position: int | Callable[[], int] | None = None
+    list_known: str | Callable[[], str] | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of a version that stays
 
 

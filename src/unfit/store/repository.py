@@ -1,8 +1,8 @@
 """One repository for both databases: SQLite in the workspace, PostgreSQL by URL.
 
 `commit` is the only way a model changes: one transaction moves the employed pointer, the forgotten
-rows, the request states, the decision and the known length of the deletion list together, and only
-if the version it started from is still employed. Time is handed in.
+rows, the request states, the decision and what is known of the deletion list together, and only if
+the version it started from is still employed. Time is handed in.
 """
 
 import json
@@ -18,7 +18,7 @@ from unfit.errors import Damaged, Unavailable
 from unfit.store import migrations
 from unfit.store.cleaning import BUSY_SECONDS, Cleaning
 from unfit.store.database import open_engine
-from unfit.store.filing import insert_rows
+from unfit.store.filing import drawn, insert_rows
 from unfit.store.reading import CHUNK
 from unfit.store.records import (
     Applied,
@@ -42,7 +42,7 @@ class Store(Cleaning):
     """The records of one model in a database that may hold several."""
 
     def __init__(
-        self, url: str, model_key: str, now: datetime, digest_key: bytes,
+        self, url: str, model_key: str, now: datetime, digest_key: bytes | Callable[[], bytes],
         alone: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:  # fmt: skip
         """digest_key: kept elsewhere, so that nobody can guess ids from their digests here.
@@ -57,7 +57,8 @@ class Store(Cleaning):
                 with alone():
                     migrations.upgrade(self.engine)
             self.model_id = self._find_or_create(model_key, now)
-        self._digest_key = digest_key
+        self._digest_key = digest_key if callable(digest_key) else lambda: digest_key
+        self.change = 0  # the number that the last commit of this process has drawn
 
     def close(self) -> None:
         self.engine.dispose()
@@ -79,7 +80,7 @@ class Store(Cleaning):
             found = connection.execute(select).scalar()
         if found is None:
             row = {"key": key, "created_at": now, "list_position": 0, "purge_due": False,
-                   "changes": 0}  # fmt: skip
+                   "changes": drawn(), "access": drawn()}  # fmt: skip
             try:
                 with self.writing() as connection:
                     connection.execute(sa.insert(models).values(**row))
@@ -191,11 +192,11 @@ class Store(Cleaning):
             ({"model_id": mine, "kind": kind, "digest": digest}
              for kind, digest in applied.digests),
         )  # fmt: skip
-        changed: dict[str, Any] = {"purge_due": True, "changes": models.c.changes + 1}
-        listed = applied.list_position
+        changed: dict[str, Any] = {"purge_due": True}
+        listed = applied.list_known
         if listed is not None:
-            changed["list_position"] = listed() if callable(listed) else listed
-        connection.execute(sa.update(models).where(models.c.id == mine).values(**changed))
+            changed["list_known"] = listed() if callable(listed) else listed
+        self.note_change(connection, **changed)
 
     def _tell_unmatched(self, connection: sa.Connection, settled: Sequence[int]) -> None:
         """Of the requests just settled, those of whose ids nobody had any."""
@@ -212,10 +213,15 @@ class Store(Cleaning):
                 .values(state="unmatched")
             )  # fmt: skip
 
-    def set_list_position(self, position: int) -> None:
+    def set_list_known(self, known: str) -> None:
+        """The deletion list holds nothing that is not applied here, up to a position."""
+        with self.writing() as connection:
+            self.note_change(connection, list_known=known)
+
+    def set_key_fingerprint(self, found: str) -> None:
         with self.writing() as connection:
             connection.execute(
-                sa.update(models).where(models.c.id == self.model_id).values(list_position=position)
+                sa.update(models).where(models.c.id == self.model_id).values(key_fingerprint=found)
             )
 
     def set_statistics(self, version: Version, sha: str) -> None:

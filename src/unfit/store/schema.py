@@ -26,10 +26,13 @@ models = sa.Table(
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("key", sa.Text, nullable=False, unique=True),  # the workspace's id
     sa.Column("created_at", Moment, nullable=False),
-    sa.Column("list_position", sa.BigInteger, nullable=False),  # bytes of the deletion list known
+    sa.Column("list_position", sa.BigInteger, nullable=False),  # bytes, as earlier releases had it
+    sa.Column("list_known", sa.Text),  # of the deletion list: its id, lines, and their digest
+    sa.Column("key_fingerprint", sa.Text),  # of the key that digests here are made with
     sa.Column("purge_due", sa.Boolean, nullable=False),  # something erased may still lie about
-    sa.Column("changes", sa.BigInteger, nullable=False),  # commits so far: who has seen the last
-    sa.Column("access", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # to tokens
+    sa.Column("purged_at", Moment),  # whatever was forgotten before has left the disk
+    sa.Column("changes", sa.BigInteger, nullable=False),  # a random number, new at every commit
+    sa.Column("access", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # of tokens
     sa.CheckConstraint("list_position >= 0", name="list_position"),
 )  # fmt: skip
 

@@ -6,35 +6,48 @@ loop does other things meanwhile, without a thread to change to and back.
 
 import sqlite3
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from unfit.errors import Unavailable
+from unfit.store.database import file_of
 from unfit.store.repository import Store
 
-Seen = tuple[int, int]  # commits of the model, changes of tokens and sessions
-_QUERY = "SELECT changes, access FROM models WHERE id = "
+_QUERY = "SELECT changes, access{} FROM models WHERE id = "
+_LOCAL = f"{_QUERY.format('')}?"
+_AFAR = f"{_QUERY.format(', tableoid::bigint')}$1".encode()
 _NAME = b"unfit_watch"
 
 
+class Seen(NamedTuple):
+    """Numbers that are random and differ from all that were seen before if something changed."""
+
+    changes: int  # of the model
+    access: int  # of tokens and sessions
+    place: tuple[int, int]  # which connection, which table: other ones may hold a backup
+
+
 class Watch:
-    """Counts of changes, over one connection kept for it. Not for two threads at once."""
+    """What changes, over one connection kept for it. Not for two threads at once."""
 
     def __init__(self, store: Store) -> None:
         self._engine, self._model_id = store.engine, store.model_id
+        self._path = self._engine.url.database or ""
         self.local = store.sqlite  # a file of this machine: asking does not wait for anybody
         self._connection: Any = None
+        self._file: tuple[int, int] | None = None
+        self._opened = 0
 
     def ask(self) -> Seen:
         for last in (False, True):
             try:
                 self.open()
                 if self.local:
-                    cursor = self._connection.execute(f"{_QUERY}?", (self._model_id,))
+                    cursor = self._connection.execute(_LOCAL, (self._model_id,))
                     row = cursor.fetchone()
                     cursor.close()
-                    return int(row[0]), int(row[1])
-                return _read(self._wire().exec_prepared(_NAME, [b"%d" % self._model_id]))
+                    return Seen(row[0], row[1], (self._opened, 0))
+                return self._read(self._wire().exec_prepared(_NAME, [b"%d" % self._model_id]))
             except Exception as error:
                 self.close()
                 if last:
@@ -57,17 +70,23 @@ class Watch:
         found = wire.get_result()
         while wire.get_result() is not None:  # to the end, so that it can be asked again
             pass
-        return _read(found)
+        return self._read(found)
 
     @property
     def is_open(self) -> bool:
         return self._connection is not None
 
     def open(self) -> None:
+        """Once, and again if another file has taken the database's place."""
+        file = file_of(self._path) if self.local else None
         if self._connection is not None:
-            return
+            if file == self._file:
+                return
+            self.close()
+        self._file = file
+        self._opened += 1
         if self.local:
-            path = quote(self._engine.url.database or "")
+            path = quote(self._path)
             self._connection = sqlite3.connect(
                 f"file:{path}?mode=rw", uri=True, timeout=30.0, isolation_level=None,
                 check_same_thread=False,
@@ -78,7 +97,7 @@ class Watch:
         raw.detach()  # from the pool: it stays open, and is closed here
         connection.autocommit = True
         connection.execute("SET statement_timeout = '5s'")
-        made = connection.pgconn.prepare(_NAME, f"{_QUERY}$1".encode())
+        made = connection.pgconn.prepare(_NAME, _AFAR)
         if made.error_message:
             raise Unavailable(made.error_message.decode())
         self._connection = connection
@@ -92,8 +111,8 @@ class Watch:
                 self._connection.close()
             self._connection = None
 
-
-def _read(result: Any) -> Seen:
-    if result.error_message:
-        raise Unavailable(result.error_message.decode(errors="replace"))
-    return int(result.get_value(0, 0)), int(result.get_value(0, 1))
+    def _read(self, result: Any) -> Seen:
+        if result.error_message:
+            raise Unavailable(result.error_message.decode(errors="replace"))
+        changes, access, table = (int(result.get_value(0, i)) for i in range(3))
+        return Seen(changes, access, (self._opened, table))

@@ -1,136 +1,303 @@
-"""The deletion list: the ids of everybody forgotten, one a line, outside the workspace.
+"""The deletion list: who was forgotten, in a file outside the workspace that only ever grows.
 
 It is written before a deletion is committed, so that whatever happens to the workspace (a restored
-backup, a rebuilt one) those people stay forgotten. It holds ids, and which workspaces use it.
+backup, a rebuilt one) those people stay forgotten. Several workspaces may share a list. Each keeps
+in its database how far it has read and applied it, so that a list that was cut, edited or replaced
+is told from one that has grown.
 """
 
-import contextlib
 import fcntl
-import json
 import os
-import secrets
 import tempfile
-from collections.abc import Iterable
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from unfit import disk
 from unfit.errors import Damaged, Unavailable
+from unfit.points import reach
 from unfit.store.records import IdKind
+from unfit.workspace import list_format
+from unfit.workspace.digest_key import DigestKey, fingerprint
+from unfit.workspace.list_format import Content, Entry, Head, Position, Relation
+
+RACY_NS = 20_000_000  # a change so soon after another may have left all times as they were
+REMEDY = (
+    "put its newest copy back. If there is none, `unfit accept-loss` says what is lost, and goes "
+    "on with what there is"
+)
+
+_GROWN = (Relation.LONGER, Relation.UNREAD, Relation.REPLACED)
+Signature = tuple[int, int, int, int, int]
 
 
 class DeletionList:
-    """A file of lines like {"subject": "1042"}, and one {"workspace": id} for each that uses it."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.key = DigestKey(path.with_name(f"{path.name}.key"))
+        self._seen: tuple[Signature, Position | None, Relation] | None = None
 
-    def digest_key(self) -> bytes:
-        """A secret beside the list: with it, digests in a workspace can be told from each other."""
-        path = self.path.with_name(f"{self.path.name}.key")
-        try:
-            return bytes.fromhex(path.read_text())
-        except FileNotFoundError:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except ValueError:
-            raise Damaged(f"{path.name} does not hold a key") from None
-        try:  # whoever links first has made it
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-            with os.fdopen(handle, "w") as file:
-                file.write(secrets.token_hex(32))
-                file.flush()
-                os.fsync(file.fileno())
-            with contextlib.suppress(FileExistsError):
-                os.link(name, path)
-            os.unlink(name)
-            disk.sync_folder(path.parent)
-        except OSError as error:
-            raise Unavailable(f"cannot write {path}: {error.strerror}") from None
-        return bytes.fromhex(path.read_text())
-
-    def size(self) -> int:
-        """Bytes in whole lines; 0 where there is no file."""
-        length = self.length()
-        if length == 0:
-            return 0
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) == b"\n":
-                return length
-        return len(self._whole())  # a crash tore the last line
+    # --- looking ---------------------------------------------------------------------------------
 
     def exists(self) -> bool:
         return self.path.exists()
 
-    def length(self) -> int:
-        """Bytes of the file, one look."""
+    def agrees(self, known: Position | None) -> bool:
+        """Whether a list that was read before to this position is untouched: one look, no reading.
+
+        The times of a file can be set back, but for the one of the last change to its entry.
+        """
+        seen = self._seen
+        if seen is None or seen[1] != known or seen[2] is not Relation.SAME:
+            return False
         try:
-            return self.path.stat().st_size
+            return seen[0] == _signature(self.path.stat())
+        except OSError:
+            return False
+
+    def check(self, known: Position | None) -> bool:
+        """Whether the list ends where it is known to; False if there is more to read. Raises if
+        it is gone, or what is known of it is not in it any more."""
+        found = self._relation(known)
+        if found is Relation.SAME:
+            return True
+        if found in _GROWN:
+            return False
+        raise self._refusal(found, known)
+
+    def _relation(self, known: Position | None) -> Relation:
+        try:
+            with self.path.open("rb") as file:
+                before = os.fstat(file.fileno())
+                signature = _signature(before)
+                seen = self._seen
+                if seen is not None and seen[:2] == (signature, known):
+                    return seen[2]
+                started = time.time_ns()
+                content = file.read()
+                steady = signature == _signature(os.fstat(file.fileno()))
         except FileNotFoundError:
-            return 0
-
-    def append(self, ids: Iterable[tuple[IdKind, str]]) -> int:
-        """Add ids and bring them to the disk; the new length."""
-        return self._add({kind: value} for kind, value in ids)
-
-    def _add(self, entries: Iterable[dict[str, str]]) -> int:
-        """Add lines at the end; a torn last line is cut first."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        new = not self.path.exists()
-        lines = b"".join(
-            json.dumps(entry, ensure_ascii=False).encode() + b"\n" for entry in entries
-        )
-        handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # two workspaces may share a list
-            whole = self.size()
-            try:
-                os.ftruncate(handle, whole)
-                os.lseek(handle, whole, os.SEEK_SET)
-                left = memoryview(lines)
-                while left:
-                    left = left[os.write(handle, left) :]
-                os.fsync(handle)
-            except OSError:
-                os.ftruncate(handle, whole)
-                raise
-        finally:
-            os.close(handle)
-        if new:
-            disk.sync_folder(self.path.parent)
-        return whole + len(lines)
-
-    def join(self, workspace: str) -> int:
-        """Enter a workspace among those that use this list; the list's length."""
-        if workspace in self.workspaces():
-            return self.size()
-        return self._add([{"workspace": workspace}])
-
-    def workspaces(self) -> set[str]:
-        return {value for kind, value in self._lines() if kind == "workspace"}
-
-    def ids(self) -> list[tuple[IdKind, str]]:
-        """All ids in whole lines."""
-        return [
-            ("subject" if kind == "subject" else "row", value)
-            for kind, value in self._lines()
-            if kind != "workspace"
-        ]
-
-    def _lines(self) -> list[tuple[str, str]]:
-        found: list[tuple[str, str]] = []
-        for line in self._whole().split(b"\n")[:-1]:
-            try:
-                ((kind, value),) = json.loads(line).items()
-            except (ValueError, AttributeError):
-                raise Damaged(f"{self.path.name} holds a line that is not an id") from None
-            if kind not in ("subject", "row", "workspace") or not isinstance(value, str):
-                raise Damaged(f"{self.path.name} holds a line that is not an id")
-            found.append((kind, value))
+            raise self.gone() from None
+        except OSError as error:
+            raise Unavailable(f"cannot read {self.path}: {error.strerror}") from None
+        found = list_format.relation(list_format.whole(content), known, self.path.name)
+        if steady and started - before.st_ctime_ns > RACY_NS:
+            self._seen = signature, known, found
         return found
 
-    def _whole(self) -> bytes:
+    def gone(self) -> Unavailable:
+        return Unavailable(
+            f"the deletion list {self.path.name} is gone, so people who were forgotten may be "
+            f"remembered here; {REMEDY}"
+        )
+
+    def emptied(self) -> Unavailable:
+        return self._refusal(Relation.EMPTY, None)
+
+    def _refusal(self, found: Relation, known: Position | None) -> Unavailable:
+        lines = "" if known is None else f" the {known.lines:,} lines"
+        said = {
+            Relation.EMPTY: "is empty",
+            Relation.CUT: f"was cut: it does not hold{lines} any more that were read from it",
+            Relation.CHANGED: f"was edited: it does not hold{lines} any more that were read "
+                              "from it",
+            Relation.OTHER: "is not the one that this workspace knows: it belongs to another "
+                            "workspace, or was begun anew",
+        }[found]  # fmt: skip
+        return Unavailable(
+            f"the deletion list {self.path.name} {said}, so people who were forgotten may be "
+            f"remembered here; {REMEDY}"
+        )
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def read(self) -> Content:
+        """All of it, on the disk."""
+        return self._read(None)
+
+    def read_after(self, known: Position | None) -> Content:
+        """What was added since a position; all of it where that is not in this list."""
+        return self._read(known)
+
+    def _read(self, known: Position | None) -> Content:
+        with self._locked(fcntl.LOCK_SH) as handle:
+            lines = _lines(handle)
+            os.fsync(handle)  # a writer that was killed may not have come to it
+        found = list_format.relation(lines, known, self.path.name)
+        start = 0
+        if known is not None and found in (Relation.SAME, Relation.LONGER):
+            start = list_format.end_of(lines, known.lines) or 0
+        return list_format.read(lines, self.path.name, start)
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def append(self, ids: Iterable[tuple[IdKind, str]], known: Position) -> Position:
+        """Add ids, on the disk when this returns; how far the list is then known to who has read
+        it to `known`: to its end, unless others have added lines between."""
+        return self._add(list(ids), known)
+
+    def join(self, workspace: str, known: Position) -> Position:
+        """Enter a workspace among those that use this list."""
+        if workspace in self.read().of("workspace"):
+            return known
+        return self._add([("workspace", workspace)], known)
+
+    def begin(self) -> bytes:
+        """For a workspace without a model: make the list and its key if there are none, and bring
+        a list of an earlier release up to date; the key."""
+        if not self.exists():
+            if self.key.read() is not None:
+                raise Unavailable(
+                    f"{self.key.path.name} is there, but its deletion list {self.path.name} is "
+                    f"gone; {REMEDY}"
+                )
+            self._create()
+            reach("list.created")
+        self.upgrade()
+        content = self.read()
+        key = self.key.read()
+        if key is None:
+            if content.ids or content.key_fingerprint:
+                raise self.key.lost()
+            key = self.key.make()
+            reach("list.key-written")
+        if content.key_fingerprint is None:
+            assert content.position is not None
+            self._add([("key", fingerprint(key))], content.position)
+        elif content.key_fingerprint != fingerprint(key):
+            raise self.key.wrong()
+        return key
+
+    def upgrade(self) -> None:
+        """A list of an earlier release gets a head and digests."""
+        with self._locked(fcntl.LOCK_EX) as handle:
+            lines = _lines(handle)
+            if not lines:
+                raise self.emptied()
+            if list_format.head_of(lines, self.path.name) is not None:
+                return
+            found = list_format.read(lines, self.path.name).entries
+            key = self.key.read()
+            more = [] if key is None else [("key", fingerprint(key))]
+            self._replace(Head(uuid.uuid4().hex), [*found, *more])
+            reach("list.upgraded")
+
+    def count_ids(self) -> int:
+        """How many ids it names, whatever its digests say."""
+        if not self.exists():
+            return 0
+        with self._locked(fcntl.LOCK_SH) as handle:
+            found = list_format.salvage(_lines(handle), self.path.name)
+        return sum(kind in ("subject", "row") for kind, _ in found)
+
+    def renew(self, known: Position | None) -> None:
+        """Take the list as it is now for whole, under a new id, and the key, or make new ones."""
         try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        return content[: content.rfind(b"\n") + 1]
+            key = self.key.read() or self.key.make()
+        except Damaged:
+            disk.remove(self.key.path)
+            key = self.key.make()
+        if not self.exists():
+            self._create()
+        with self._locked(fcntl.LOCK_EX) as handle:
+            lines = _lines(handle)
+            found = list_format.salvage(lines, self.path.name)
+            before = list_format.head_of(lines, self.path.name)
+            ids = [] if before is None else [before.list_id, *before.replaces]
+            ids += [] if known is None else [known.list_id]
+            entries = [*(e for e in found if e[0] != "key"), ("key", fingerprint(key))]
+            self._replace(Head(uuid.uuid4().hex, tuple(dict.fromkeys(ids))), entries)
+
+    def _create(self) -> None:
+        """A new list; whoever links it first has made it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}-")
+            with os.fdopen(handle, "wb") as file:
+                file.write(Head(uuid.uuid4().hex).line())
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(name, self.path)
+            except FileExistsError:
+                pass
+            finally:
+                os.unlink(name)
+            disk.sync_folder(self.path.parent)
+        except OSError as error:
+            raise Unavailable(f"cannot write {self.path}: {error.strerror}") from None
+
+    def _replace(self, head: Head, entries: Sequence[Entry]) -> None:
+        """Other lines in one step; who waits for the lock of the old file looks again."""
+        first = head.line()
+        disk.write(self.path, first + list_format.write(first, entries))
+
+    def _add(self, entries: Sequence[Entry], known: Position) -> Position:
+        with self._locked(fcntl.LOCK_EX) as handle:
+            before = _lines(handle)
+            found = list_format.relation(before, known, self.path.name)
+            if found not in (Relation.SAME, Relation.LONGER):
+                raise self._refusal(Relation.OTHER if found in _GROWN else found, known)
+            added = list_format.write(before, entries)
+            _write(handle, len(before), added)
+        if found is Relation.LONGER:
+            return known
+        end = list_format.position_of(before + added, self.path.name)
+        assert end is not None
+        return end
+
+    @contextmanager
+    def _locked(self, kind: int) -> Iterator[int]:
+        """The file that the path names, locked: others may have put another in its place."""
+        while True:
+            try:
+                handle = os.open(self.path, os.O_RDWR)
+            except FileNotFoundError:
+                raise self.gone() from None
+            try:
+                fcntl.flock(handle, kind)
+                if _same_file(handle, self.path):
+                    yield handle
+                    return
+            finally:
+                os.close(handle)
+
+
+def _same_file(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _signature(found: os.stat_result) -> Signature:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _lines(handle: int) -> bytes:
+    with os.fdopen(os.dup(handle), "rb") as file:
+        file.seek(0)
+        return list_format.whole(file.read())
+
+
+def _write(handle: int, end: int, lines: bytes) -> None:
+    """Add lines after the last whole one, or none of them."""
+    try:
+        os.ftruncate(handle, end)  # a torn line
+        half = len(lines) // 2
+        _write_at(handle, end, lines[:half])
+        reach("list.half-written")
+        _write_at(handle, end + half, lines[half:])
+        os.fsync(handle)
+    except OSError:
+        os.ftruncate(handle, end)
+        raise
+
+
+def _write_at(handle: int, at: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        written = os.pwrite(handle, left, at)
+        left, at = left[written:], at + written

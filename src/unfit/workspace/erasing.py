@@ -22,8 +22,10 @@ from unfit.points import reach
 from unfit.store.filing import RESTORED
 from unfit.store.records import Applied, Decision, NewVersion, Version
 from unfit.workspace import auditing, constants, training
+from unfit.workspace.deletion_list import REMEDY
 from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
 from unfit.workspace.keeper import Keeper
+from unfit.workspace.list_format import Content, Position
 from unfit.workspace.loaded import Card, Loaded, model_arrays
 from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import Fresh, Told
@@ -56,8 +58,16 @@ def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
     return resolve(ids, keeper.dataset(), keeper.store, keeper.live())
 
 
-def apply_pending(keeper: Keeper, told: Told | None = None) -> Batch:
-    """Apply every request that waits, together."""
+def apply_pending(
+    keeper: Keeper, told: Told | None = None, known: Position | None = None, listed: Ids = ()
+) -> Batch:
+    """Apply every request that waits, together.
+
+    known: how far the deletion list is applied when they are; by default, as far as it was.
+    listed: ids that are on it already.
+    """
+    known = known or keeper.known
+    assert known is not None  # whoever holds the lock has caught up with the list
     requests = keeper.store.requests(state="pending")
     if not requests:
         return Batch({}, 0, None)
@@ -71,18 +81,25 @@ def apply_pending(keeper: Keeper, told: Told | None = None) -> Batch:
         numbers = keeper.dataset()["numbers"][resolved.positions].tolist()
     outcome = _outcome(keeper, loaded, resolved.positions, watch, told)
 
-    def listed() -> int:
-        length = keeper.deletions.append(resolved.ids) if resolved.ids else keeper.deletions.size()
+    unlisted = set(resolved.ids).difference(listed)
+
+    def write_list() -> str:
+        nonlocal known
+        assert known is not None
+        if unlisted:
+            ids = [pair for pair in resolved.ids if pair in unlisted]
+            known = keeper.deletions.append(ids, known)
         reach("forget.listed")
-        return length
+        return str(known)
 
     settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
     applied = Applied(
-        [r.id for r in requests], settled, numbers, resolved.digests, listed, outcome.kept
+        [r.id for r in requests], settled, numbers, resolved.digests, write_list, outcome.kept
     )
     with watch.phase("commit"):
         version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
     watch.stop()
+    keeper.now_known(known)
     reach("forget.committed")
     keeper.employ(version, outcome.loaded(version), None if outcome.new is None else watch)
     each = iter(resolved.outcomes)
@@ -304,24 +321,23 @@ def catch_up(keeper: Keeper) -> None:
     """Forget whoever the deletion list names and this workspace, a backup perhaps, remembers."""
     if keeper.current is None:
         return
-    known = keeper.model.list_position
-    if not keeper.deletions.exists():
-        raise Unavailable(
-            f"the deletion list {keeper.deletions.path.name} is gone, so deletions may be missing "
-            "here; put it back (or an empty file in its place, to go on without)"
-        )
-    if keeper.deletions.length() == known:
+    deletions, known = keeper.deletions, keeper.known
+    nothing_new = deletions.check(known)
+    keeper.check_key()
+    if nothing_new:
         return
-    owners = keeper.deletions.workspaces()
-    if owners and keeper.config.id not in owners:
-        raise Unavailable(
-            f"the deletion list {keeper.deletions.path.name} belongs to another workspace; put "
-            "this one's beside it, or name it in retention.deletion_list"
-        )
-    keeper.deletions.join(keeper.config.id)
+    added = deletions.read_after(known)
+    if known is None or added.position is None or known.list_id != added.position.list_id:
+        _check_new(keeper, added)
+        deletions.upgrade()
+        added = deletions.read()
+        assert added.position is not None
+        known = deletions.join(keeper.config.id, added.position)
+    else:
+        known = added.position
     pending = keeper.store.requests(state="pending")
     waiting = {(item.kind, item.value) for request in pending for item in request.items}
-    listed = [pair for pair in keeper.deletions.ids() if pair not in waiting]
+    listed = [pair for pair in added.ids if pair not in waiting]
     said = resolve_ids(keeper, listed).outcomes
     missed = [pair for pair, (outcome, _) in zip(listed, said, strict=True)
               if outcome == "forgotten"]  # fmt: skip
@@ -329,6 +345,23 @@ def catch_up(keeper: Keeper) -> None:
         log.warning("deletions were missing here and are applied now: %d", len(missed))
         keeper.store.submit(RESTORED + uuid.uuid4().hex, missed, keeper.clock())
     if missed or pending:
-        apply_pending(keeper)
+        apply_pending(keeper, known=known, listed=added.ids)
     else:
-        keeper.store.set_list_position(keeper.deletions.size())
+        keeper.store.set_list_known(str(known))
+        keeper.now_known(known)
+
+
+def _check_new(keeper: Keeper, found: Content) -> None:
+    """A list that this workspace has read nothing of so far: is it one for it, and whole?"""
+    known, name = keeper.known, keeper.deletions.path.name
+    owners = found.of("workspace")
+    if owners and keeper.config.id not in owners:
+        raise Unavailable(
+            f"the deletion list {name} belongs to another workspace; put this one's beside it, or "
+            "name it in retention.deletion_list"
+        )
+    if known is None and found.earlier_bytes < keeper.model.list_position:
+        raise Unavailable(
+            f"the deletion list {name} was cut: it held {keeper.model.list_position:,} bytes that "
+            f"were read from it; {REMEDY}"
+        )

@@ -24,6 +24,8 @@ from unfit.workspace import purging
 from unfit.workspace.config import Config
 from unfit.workspace.constants import EARLIER
 from unfit.workspace.deletion_list import DeletionList
+from unfit.workspace.digest_key import fingerprint
+from unfit.workspace.list_format import Position
 from unfit.workspace.loaded import Loaded, load, load_card, statistics_arrays
 from unfit.workspace.lock import WriterLock
 from unfit.workspace.stopwatch import Stopwatch
@@ -54,9 +56,10 @@ class Keeper:
             self.config.store_url(folder),
             self.config.id,
             self.clock(),
-            self.deletions.digest_key(),
+            self._digest_key,
             self.lock.held,
         )
+        self._key: bytes | None = None
         self.current: Version | None = None
         self.loaded: Loaded | None = None
         self.model = self.store.model()
@@ -122,13 +125,54 @@ class Keeper:
                 "back, or make a new workspace"
             )
 
+    # --- what lies beside the workspace --------------------------------------------------------
+
+    @property
+    def known(self) -> Position | None:
+        """How far the deletion list is applied here."""
+        return Position.parse(self.model.list_known)
+
+    def now_known(self, position: Position) -> None:
+        """The records say how far the deletion list is applied."""
+        self.model = replace(self.model, list_known=str(position), changes=self.store.change)
+        self._seen = self.store.change
+
+    def begin_list(self) -> None:
+        """Before a first training: a deletion list and its key, made if there are none."""
+        self._key = self.deletions.begin()
+        self.store.set_key_fingerprint(fingerprint(self._key))
+
+    def check_key(self) -> None:
+        """Everything here that stands for an id was made with one key: with no other goes on."""
+        key = self.deletions.key.read()
+        if key is None:
+            raise self.deletions.key.lost()
+        found = fingerprint(key)
+        if self.model.key_fingerprint is None:
+            self.store.set_key_fingerprint(found)
+            self.model = replace(self.model, key_fingerprint=found)
+        elif self.model.key_fingerprint != found:
+            raise self.deletions.key.wrong()
+        self._key = key
+
+    def _digest_key(self) -> bytes:
+        if self._key is None:
+            self._key = self.deletions.key.read()
+            if self._key is None:
+                raise self.deletions.key.lost()
+        return self._key
+
     # --- after a crash, and after a commit -----------------------------------------------------
 
     def settle(self) -> None:
         """Finish what a crash left undone, by this process or another."""
+        before = self.current
         self.current, self.model = self.store.employed(), self.store.model()
         if self.model.changes != self._seen:  # another process has been here
             self.loaded = None
+            if before is not None and not self._goes_on_from(before):  # or a backup was restored
+                log.warning("the records are of another time than before: a backup was restored")
+                self._swept = False
         self.purged = not self.model.purge_due
         if self.current is None:
             if self._mark.exists():
@@ -149,6 +193,11 @@ class Keeper:
             self.expire()
         self._swept = True
 
+    def _goes_on_from(self, version: Version) -> bool:
+        """Whether the records still hold a version that was in use."""
+        found = self.store.versions(number=version.number)
+        return any((v.id, v.employed_at) == (version.id, version.employed_at) for v in found)
+
     def employ(
         self, version: Version, loaded: Loaded | None, watch: Stopwatch | None = None
     ) -> None:
@@ -160,7 +209,7 @@ class Keeper:
         self.purge_seconds = None
         if watch is not None:
             self._timed.append((version.id, watch))
-        self._seen = self.model.changes + 1
+        self._seen = self.store.change
         self.model = replace(self.model, changes=self._seen, purge_due=True)
         self._mark.touch()
         if self.purge_later:
@@ -195,7 +244,7 @@ class Keeper:
         self._timed = []
         self.purged = True
         if card_sha != self.current.card_sha:
-            self._seen = self.model.changes + 1
+            self._seen = self.store.change
             self.model = replace(self.model, changes=self._seen)
             self.current = replace(self.current, card_sha=card_sha)
             if self.loaded is not None:

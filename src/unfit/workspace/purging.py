@@ -18,7 +18,7 @@ from unfit.errors import BadInput
 from unfit.points import reach
 from unfit.store.records import Times, Version
 from unfit.store.repository import Store
-from unfit.workspace.deletion_list import DeletionList
+from unfit.workspace.list_format import Content
 from unfit.workspace.loaded import load_card
 
 if TYPE_CHECKING:
@@ -150,18 +150,17 @@ def overdue(folder: Path, store: Store, now: datetime, window: timedelta) -> boo
     return not window or any(v.retained_until and v.retained_until <= now for v in kept)
 
 
-def listed_positions(raw: Raw, deletions: DeletionList, workspace: str) -> list[int]:
+def listed_positions(raw: Raw, listed: Content, name: str, workspace: str) -> list[int]:
     """Rows of a source just read that the deletion list names: they never get in."""
-    listed = deletions.ids()
-    rows = [value for kind, value in listed if kind == "row"]
-    people = raw.subject_ids.find_all(value for kind, value in listed if kind == "subject")
+    rows = listed.of("row")
+    people = raw.subject_ids.find_all(listed.of("subject"))
     mask = np.isin(raw.subjects, [place for place in people if place is not None])
     if raw.row_ids is not None and raw.row_places is not None:
         places = [place for place in raw.row_ids.find_all(rows) if place is not None]
         mask |= np.isin(raw.row_places, places)
-    elif rows and workspace not in deletions.workspaces():
+    elif rows and workspace not in listed.of("workspace"):
         raise BadInput(
-            f"the deletion list {deletions.path.name} names rows by their numbers in another "
+            f"the deletion list {name} names rows by their numbers in another "
             "source; name a column with --row-id, or move the list away"
         )
     else:

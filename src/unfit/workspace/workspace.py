@@ -1,6 +1,7 @@
 """`unfit.Workspace`: the verbs. Each that changes something holds the writer's lock, finishes what
 a crash left undone, does its work aside, commits in one transaction, and purges."""
 
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,19 +15,24 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.data.ingest import split, spool
 from unfit.data.sources import open_source
-from unfit.errors import Unavailable, Untrained
+from unfit.errors import Unavailable, UnfitError, Untrained
 from unfit.points import reach
 from unfit.store.records import Applied, Decision, Version
-from unfit.workspace import auditing, erasing, exporting, purging, training
+from unfit.workspace import auditing, erasing, exporting, losses, purging, training
 from unfit.workspace.forgetting import Ids, Resolved, near_spellings
 from unfit.workspace.in_use import InUse
 from unfit.workspace.keeper import Keeper, now
+from unfit.workspace.list_format import Position
+from unfit.workspace.list_watch import ListWatch
 from unfit.workspace.loaded import Scorer
+from unfit.workspace.losses import Loss
 from unfit.workspace.naming import ids_of, named, refuse, text_of
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.results import Employed, Forgotten, Status
 from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import Told
+
+log = logging.getLogger("unfit")
 
 
 class Workspace:
@@ -43,7 +49,9 @@ class Workspace:
         self.list_path = self._keeper.deletions.path
         self.artifacts = self._keeper.artifacts
         self._in_use = InUse(self.store, self.artifacts)
-        self._list_checked = False
+        self.deletions = self._keeper.deletions
+        self._list_watch = ListWatch(self.deletions)
+        self._checked = False
 
     def prepare(self) -> None:
         """Compute ahead what makes the next erasure cheap, and keep it for the next process."""
@@ -81,8 +89,16 @@ class Workspace:
         with self._keeper.lock.held():
             self._keeper.settle()
             erasing.catch_up(self._keeper)
-            self._list_checked = True
+            self._list_watch.caught_up(self._keeper.known)
+            self._checked = True
             yield self._keeper
+
+    def _follow_list(self, keeper: Keeper) -> None:
+        """Forget whom others have listed meanwhile; what fails now is done by who comes next."""
+        try:
+            erasing.catch_up(keeper)
+        except UnfitError as error:
+            log.warning("the deletion list is read later: %s", error)
 
     # --- the verbs -----------------------------------------------------------------------------
 
@@ -96,6 +112,8 @@ class Workspace:
                 )
             reach("train.start")
             watch = Stopwatch()
+            keeper.begin_list()
+            listed = keeper.deletions.read()
             config, roles = self.config, self.config.the_roles()
             source = open_source(config.location(self.folder))
             reading = None if told is None else lambda n: told("reading", n, 0)
@@ -103,7 +121,7 @@ class Workspace:
                 with watch.phase("read"):
                     raw = spool(source, roles, config.feature_columns(), folder, reading)
                 reach("train.rows-spooled")
-                left_out = purging.listed_positions(raw, keeper.deletions, config.id)
+                left_out = purging.listed_positions(raw, listed, self.list_path.name, config.id)
                 train, test = split(raw, config.split.test_share, config.split.seed, left_out)
                 classes = training.classes_of(raw, train)
                 training.require_trainable(classes, test, roles.label)
@@ -119,12 +137,16 @@ class Workspace:
             new = training.save(fresh, keeper.artifacts, "trained", 0, watch)
             reach("train.artifacts-written")
             why = self._opening(1, "open", "the first model of this workspace", fresh)
-            applied = Applied(list_position=keeper.deletions.join(config.id))
+            assert listed.position is not None
+            known = keeper.deletions.join(config.id, listed.position)
+            applied = Applied(list_known=str(known))
             with watch.phase("commit"):
                 version = keeper.store.commit(None, new, why, applied, keeper.clock())
             watch.stop()
+            keeper.now_known(known)
             reach("train.committed")
             keeper.employ(version, fresh.employed(version), watch)
+            self._follow_list(keeper)
             return _employed(version, fresh, watch, len(left_out))
 
     def retrain(self, told: Told | None = None, reason: str = "asked for") -> Employed:
@@ -156,7 +178,9 @@ class Workspace:
     def apply(self, told: Told | None = None) -> int:
         """Apply all requests that wait, together; how many there were."""
         with self._writing() as keeper:
-            return len(erasing.apply_pending(keeper, told).outcomes)
+            applied = len(erasing.apply_pending(keeper, told).outcomes)
+            self._follow_list(keeper)
+            return applied
 
     def forget(
         self,
@@ -194,6 +218,7 @@ class Workspace:
                 if new:  # what failed has changed nothing
                     keeper.store.take_back(key)
                 raise
+            self._follow_list(keeper)
             replayed = key not in batch.outcomes
             if replayed:
                 batch = _earlier(keeper, key)
@@ -209,22 +234,26 @@ class Workspace:
 
     def caught_up(self) -> bool:
         """Whether everybody on the deletion list is forgotten here; False for an old backup."""
-        listed = self._keeper.deletions
-        return listed.exists() and listed.length() == self.store.model().list_position
+        try:
+            return self.deletions.check(Position.parse(self.store.model().list_known))
+        except UnfitError:
+            return False
 
     def scorer(self) -> Scorer:
         """The model in use, as it is now; a restored backup first catches up with deletions."""
-        keeper = self._keeper
-        if not self._list_checked:
-            model = keeper.store.model()
-            missed = not self.caught_up()
-            late = purging.overdue(
+        keeper, model = self._keeper, self.store.model()
+        if model.list_known is None and self.store.employed() is None:
+            raise Untrained
+        late = not self._checked and (
+            model.purge_due
+            or purging.overdue(
                 keeper.retained, keeper.store, keeper.clock(), self.config.retention.audit_window
             )
-            if missed or late or model.purge_due:
-                with self._writing():
-                    pass
-            self._list_checked = True
+        )
+        if not self._list_watch.may_answer(Position.parse(model.list_known)) or late:
+            with self._writing():
+                pass
+        self._checked = True
         return self._in_use.scorer()
 
     def audit(
@@ -253,6 +282,19 @@ class Workspace:
         scorer = self.scorer()
         return scorer.version, exporting.pack(scorer)
 
+    def accept_loss(self, *, dry_run: bool = False) -> Loss | None:
+        """After the deletion list or its key was lost for good: go on with what there is.
+
+        Says what is lost; None if nothing is. dry_run changes nothing.
+        """
+        with self._keeper.lock.held():
+            self._keeper.settle()
+            if dry_run:
+                return losses.find(self._keeper)
+            lost = losses.accept(self._keeper)
+        with self._writing():
+            return lost
+
     def status(self) -> Status:
         """What there is; changes nothing."""
         store, policy = self.store, self.config.policy
@@ -263,7 +305,7 @@ class Workspace:
             store.counts_forgotten()[0], counts["pending"], counts["applied"],
             counts["unmatched"], store.model().purge_due, policy.retrain_when, policy.disparity,
             store.versions(), store.decisions(), audits[-1] if audits else None,
-            version is not None and self._keeper.deletions.length() != store.model().list_position,
+            version is not None and not self.caught_up(),
         )  # fmt: skip
 
     # --- answers -------------------------------------------------------------------------------

@@ -1,0 +1,101 @@
+"""A deletion list or a key that is lost for good: what is lost with it, and going on without."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from unfit.errors import BadInput, UnfitError
+from unfit.workspace.digest_key import fingerprint
+from unfit.workspace.keeper import Keeper
+from unfit.workspace.list_format import Content
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is not as it was, and what follows from it."""
+
+    of_list: str | None  # what is wrong with the list, in a sentence
+    of_key: str | None
+    lines_known: int  # of the list, by this workspace
+    ids_left: int  # that the list names now
+
+    @property
+    def consequences(self) -> list[str]:
+        said = []
+        if self.of_list is not None:
+            said.append(
+                f"The deletion list: this workspace had read {self.lines_known:,} lines of it; "
+                f"{self.ids_left:,} ids are on it now. Whoever is forgotten here stays forgotten, "
+                "but a backup or a new workspace will not know of anybody who is not on the list."
+            )
+        if self.of_key is not None:
+            said.append(
+                "The key: ids that were forgotten before are answered as unknown from now on, "
+                "their erasures are not found by them any more, and keys of earlier requests "
+                "cannot be used again."
+            )
+        return said
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"consequences": self.consequences}
+
+
+def find(keeper: Keeper) -> Loss | None:
+    """What is lost; None if list and key are as this workspace knows them."""
+    of_list = _wrong_list(keeper)
+    of_key = _wrong_key(keeper)
+    if of_list is None and of_key is None:
+        return None
+    known = keeper.known
+    return Loss(
+        of_list=of_list, of_key=of_key, lines_known=0 if known is None else known.lines,
+        ids_left=keeper.deletions.count_ids(),
+    )  # fmt: skip
+
+
+def accept(keeper: Keeper) -> Loss:
+    """Go on with the list and the key as they are, or with new ones."""
+    lost = find(keeper)
+    if lost is None:
+        raise BadInput("the deletion list and its key are as they should be; nothing is lost")
+    keeper.deletions.renew(keeper.known)
+    key = keeper.deletions.key.read()
+    assert key is not None
+    keeper.store.set_key_fingerprint(fingerprint(key))
+    return lost
+
+
+def _wrong_list(keeper: Keeper) -> str | None:
+    deletions, key = keeper.deletions, keeper.deletions.key
+    try:
+        if keeper.current is not None:
+            deletions.check(keeper.known)
+        elif not deletions.exists():
+            return str(deletions.gone()) if key.path.exists() else None
+        _read(keeper)
+    except UnfitError as error:
+        return str(error)
+    return None
+
+
+def _read(keeper: Keeper) -> Content:
+    content = keeper.deletions.read()
+    if content.position is None and not content.entries:
+        raise keeper.deletions.emptied()
+    return content
+
+
+def _wrong_key(keeper: Keeper) -> str | None:
+    key = keeper.deletions.key
+    try:
+        found = key.read()
+    except UnfitError as error:
+        return str(error)
+    try:
+        listed = _read(keeper).key_fingerprint
+    except UnfitError:
+        listed = None
+    expected = keeper.model.key_fingerprint or listed
+    if found is None:
+        needed = expected is not None or keeper.store.has_digests()
+        return str(key.lost()) if needed else None
+    return str(key.wrong()) if expected not in (None, fingerprint(found)) else None
