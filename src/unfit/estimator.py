@@ -36,7 +36,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         SGD run; or exact retraining from the current weights.
     l2 : ridge penalty per row, > 0.
     sigma : noise added so that what was forgotten cannot be told from the weights, >= 0.
-    deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step; None: all at once.
+    deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step, in the order in
+        which `unlearn` was given them; None: all at once.
         Smaller is closer to retraining, and slower.
     period, burn_in : DELTAGRAD computes the first `burn_in` steps, then every `period`-th, exactly.
     solver : "newton", "sgd" or "auto" (Newton for all but DELTAGRAD).
@@ -291,7 +292,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             self.intercept_ = np.zeros(len(state.weights))
 
     def _request(self, rows: ArrayLike) -> np.ndarray:
-        """The request as positions, or a ValueError that names what is wrong with it."""
+        """The request as positions in the order given, which mini-batches follow, or a ValueError
+        that names what is wrong with it."""
         deleted = positions(rows, self._labels, self._data.remaining)
         ordered = np.sort(deleted)
         repeated = ordered[1:][ordered[1:] == ordered[:-1]]

@@ -1,4 +1,4 @@
-"""The laws: two steps, seeded, for any number of classes, until nothing is left."""
+"""The laws, published and of the text: seeded, for any number of classes, until nothing is left."""
 
 import numpy as np
 import pytest
@@ -30,17 +30,28 @@ def test_a_law_names_rows_once_and_the_same_ones_for_a_seed(codes, seed, law):
 @given(LABELS, st.integers(0, 2**32 - 1))
 def test_informed_laws_take_the_largest_norm_that_is_left_in_the_class(codes, seed):
     norms = np.random.default_rng(2).random(len(codes))
-    for law in ("uniform-informed", "targeted-informed"):
+    for law in ("text-uniform-informed", "targeted-informed"):
         order = order_of(law, codes, norms, int(codes[0]), np.random.default_rng(seed))
         for c in np.unique(codes[order]):
             of_class = norms[order[codes[order] == c]]
             assert (np.diff(of_class) <= 0).all()
 
 
-def test_informed_takes_the_largest_norm_whatever_the_class():
+def test_uniform_informed_takes_the_largest_norm_whatever_the_class():
     codes, norms = np.array([0, 1, 0, 1]), np.array([1.0, 4.0, 3.0, 2.0])
-    order = order_of("informed", codes, norms, 0, np.random.default_rng(0))
+    order = order_of("uniform-informed", codes, norms, 0, np.random.default_rng(0))
     np.testing.assert_array_equal(order, [1, 2, 3, 0])
+
+
+def test_uniform_random_deletes_classes_by_their_share_and_the_text_s_law_alike():
+    """At 99 % the published law leaves both classes, that of the text the larger one alone."""
+    codes = np.repeat([0, 1], [6131, 5851])
+    left = {}
+    for law in ("uniform-random", "text-uniform-random"):
+        order = order_of(law, codes, np.ones(len(codes)), 0, np.random.default_rng(4))
+        left[law] = np.bincount(codes[order[int(0.99 * len(codes)) :]], minlength=2)
+    assert left["uniform-random"].min() > 35
+    assert left["text-uniform-random"].tolist() == [120, 0]
 
 
 def test_uniform_classes_follow_the_sequential_law():
@@ -68,9 +79,9 @@ def test_uniform_classes_follow_the_sequential_law():
         assert abs(ours[sequence] - count) < 6 * np.sqrt(2 * count)
 
 
-def test_uniform_draws_classes_alike_until_one_is_used_up():
+def test_the_text_s_law_draws_classes_alike_until_one_is_used_up():
     codes = np.repeat([0, 1, 2], [5000, 5000, 100])
-    order = order_of("uniform-random", codes, np.ones(len(codes)), 0, np.random.default_rng(3))
+    order = order_of("text-uniform-random", codes, np.ones(len(codes)), 0, np.random.default_rng(3))
     head = np.bincount(codes[order[:240]], minlength=3)
     assert (np.abs(head - 80) < 40).all()
     assert np.bincount(codes[order[:2000]])[2] == 100

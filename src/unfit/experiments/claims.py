@@ -1,17 +1,20 @@
 """The paper's claims, checked on our runs: each holds or not, data set by data set, with a figure.
 
 A claim is a function of the findings and a data set to a Verdict, or to None where there are no
-runs to judge by.
+runs to judge by. Statements about disparity are about what is above its floor, and differences are
+tested over seeds (`significance`): what the seeds do not tell is said to be open.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.findings import Findings, Subject
+from unfit.experiments.significance import Comparison, compare
 from unfit.experiments.tables import correlations, estimates
 
 LITTLE = 0.02  # of accuracy
@@ -22,8 +25,14 @@ PAPER = ("fisher", "influence", "deltagrad")
 
 @dataclass(frozen=True)
 class Verdict:
-    holds: bool
+    """holds: None where the runs cannot tell. figure: what was found, in figures."""
+
+    holds: bool | None
     figure: str
+
+    @property
+    def said(self) -> str:
+        return {True: "holds", False: "does not hold", None: "cannot be told"}[self.holds]
 
 
 @dataclass(frozen=True)
@@ -36,8 +45,9 @@ class Claim:
 
     @property
     def summary(self) -> str:
-        held = sum(v.holds for v in self.verdicts.values())
-        return f"holds on {held} of {len(self.verdicts)} data sets"
+        held, open_ = (sum(v.holds is x for v in self.verdicts.values()) for x in (True, None))
+        left = f", cannot be told on {open_}" if open_ else ""
+        return f"holds on {held} of {len(self.verdicts)} data sets{left}"
 
 
 Check = Callable[[Findings, Subject], Verdict | None]
@@ -72,16 +82,25 @@ def _curve(findings: Findings, subject: Subject, law: str) -> dict[float, float]
 
 @claim("Targeted-informed deletion is the worst of the laws.", "deletion-laws")
 def worst_law(findings: Findings, subject: Subject) -> Verdict | None:
+    """Against the next worst, tested over the fractions that were deleted."""
     laws = ("uniform-random", "uniform-informed", "targeted-random", "targeted-informed")
     curves = {law: _curve(findings, subject, law) for law in laws}
-    shared = set.intersection(*(set(curve) for curve in curves.values()))
+    shared = sorted(set.intersection(*(set(curve) for curve in curves.values())))
     if not shared:
         return None
     mean = {law: float(np.mean([curve[f] for f in shared])) for law, curve in curves.items()}
-    shown = ", ".join(
-        f"{law} {value:.3f}" for law, value in sorted(mean.items(), key=lambda x: x[1])
+    ranked = sorted(mean.items(), key=lambda x: x[1])
+    shown = ", ".join(f"{law} {value:.4f}" for law, value in ranked)
+    rival = next(law for law, _ in ranked if law != laws[-1])
+    by_fraction = {law: {i: curves[law][f] for i, f in enumerate(shared)}
+                   for law in (laws[-1], rival)}  # fmt: skip
+    tested = compare(by_fraction[laws[-1]], by_fraction[rival])
+    assert tested is not None
+    return Verdict(
+        tested.larger,
+        f"mean test accuracy {shown}; against {rival}, p {tested.p:.3f} over {len(shared)} "
+        "fractions",
     )
-    return Verdict(min(mean, key=mean.__getitem__) == laws[-1], f"mean test accuracy {shown}")
 
 
 @claim(
@@ -114,84 +133,123 @@ def _mild(findings: Findings, subject: Subject, law: str) -> Verdict | None:
     )
 
 
-def _case(
-    findings: Findings, subject: Subject, volume: str, sigma: float, method: str, measure: str,
-    tau: int = -1,
-) -> float | None:  # fmt: skip
-    found = findings.case(subject, volume, sigma, method)
-    if found.empty or measure not in found:
-        return None
-    found = found[found["tau"] == CONTENDERS[method].taus[tau].name]
-    return float(found[measure].iloc[0]) if len(found) else None
+def _tau(method: str, which: int) -> str:
+    return CONTENDERS[method].taus[which].name
 
 
-def _pairs(
-    findings: Findings, one: Callable[[str], float | None], other: Callable[[str], float | None],
-    unit: str = "%",
-) -> Verdict | None:  # fmt: skip
-    """Whether the first is below the second for each of the paper's methods."""
-    parts, holds = [], True
+def _tested(
+    first: Callable[[str], dict[int, float]], second: Callable[[str], dict[int, float]], unit: str
+) -> Verdict | None:
+    """Whether the second is larger than the first, seed by seed, for each of the paper's methods.
+
+    It holds if it is so for all of them; it does not if the opposite is for one.
+    """
+    parts, told = [], []
     for name in PAPER:
-        contender, low, high = CONTENDERS[name], one(name), other(name)
-        if low is None or high is None:
+        found = compare(first(name), second(name))
+        if found is None:
             continue
-        holds &= low < high
-        parts.append(f"{contender.label} {low:.2f} < {high:.2f} {unit}" if low < high
-                     else f"{contender.label} {low:.2f}, not < {high:.2f} {unit}")  # fmt: skip
-    return Verdict(holds, "; ".join(parts)) if parts else None
+        told.append(found.larger)
+        sign = {True: "<", False: ">", None: "~"}[found.larger]
+        parts.append(
+            f"{CONTENDERS[name].label} {found.low:.2f} {sign} {found.high:.2f} {unit} ({_p(found)})"
+        )
+    return Verdict(_all(told), "; ".join(parts)) if parts else None
+
+
+def _p(found: Comparison) -> str:
+    return f"p {found.p:.3f}, {found.seeds} seeds"
+
+
+def _all(told: Sequence[bool | None]) -> bool | None:
+    """All of them hold, one of them does not, or it cannot be told."""
+    if False in told:
+        return False
+    return None if None in told else True
 
 
 @claim("Disparity grows with the volume deleted.", "efficiency-certifiability")
 def grows_with_volume(findings: Findings, subject: Subject) -> Verdict | None:
-    return _pairs(
-        findings,
-        lambda m: _case(findings, subject, "small", 0.0, m, "acc_dis"),
-        lambda m: _case(findings, subject, "large", 0.0, m, "acc_dis"),
-    )
+    """AccDis above its floor, small volume and large, without noise, at the largest tau."""
+
+    def above(volume: str) -> Callable[[str], dict[int, float]]:
+        return lambda m: findings.by_seed(
+            subject, "acc_dis_above", volume=volume, method=m, tau=_tau(m, -1), sigma=0.0
+        )
+
+    return _tested(above("small"), above("large"), "points above the floor")
 
 
 @claim("A smaller tau lowers disparity.", "efficiency-certifiability")
 def smaller_tau(findings: Findings, subject: Subject) -> Verdict | None:
-    return _pairs(
-        findings,
-        lambda m: _case(findings, subject, "large", 0.0, m, "acc_dis", 0),
-        lambda m: _case(findings, subject, "large", 0.0, m, "acc_dis"),
+    """AccDis above its floor, smallest tau and largest, without noise, at the large volume."""
+
+    def above(which: int) -> Callable[[str], dict[int, float]]:
+        return lambda m: findings.by_seed(
+            subject, "acc_dis_above", volume="large", method=m, tau=_tau(m, which), sigma=0.0
+        )
+
+    return _tested(above(0), above(-1), "points above the floor")
+
+
+def _sigmas(findings: Findings) -> list[float]:
+    return sorted(s for s in findings.of("unlearn")["sigma"].unique() if s > 0)
+
+
+def _at_sigma(
+    findings: Findings, subject: Subject, method: str, measure: str, sigma: float
+) -> dict[int, float]:
+    return findings.by_seed(
+        subject, measure, volume="large", method=method, tau=_tau(method, -1), sigma=sigma
     )
 
 
-def _sigmas(findings: Findings) -> tuple[float, float]:
-    noisy = [s for s in findings.of("unlearn")["sigma"].unique() if s > 0]
-    return min(noisy, default=0.0), max(noisy, default=0.0)
+@claim("A larger sigma lowers disparity: FISHER.", "effectiveness-certifiability")
+def sigma_lowers_fisher(findings: Findings, subject: Subject) -> Verdict | None:
+    return _sigma_lowers(findings, subject, "fisher")
 
 
-@claim("A larger sigma lowers disparity.", "effectiveness-certifiability")
-def sigma_lowers_disparity(findings: Findings, subject: Subject) -> Verdict | None:
-    """At the largest sigma against the smallest; the least on the way is told too."""
-    noisy = sorted(s for s in findings.of("unlearn")["sigma"].unique() if s > 0)
-    parts, holds = [], True
-    for name in PAPER:
-        contender = CONTENDERS[name]
-        found = {s: _case(findings, subject, "large", s, name, "acc_dis") for s in noisy}
-        known = {s: value for s, value in found.items() if value is not None}
-        if len(known) < 2:
-            continue
-        low, high = known[min(known)], known[max(known)]
-        least = min(known, key=known.__getitem__)
-        holds &= high < low
-        parts.append(
-            f"{contender.label} {low:.2f} % at {min(known):g}, {high:.2f} % at {max(known):g}, "
-            f"least {known[least]:.2f} % at {least:g}"
-        )
-    return Verdict(holds, "; ".join(parts)) if parts else None
+@claim("A larger sigma lowers disparity: INFLUENCE.", "effectiveness-certifiability")
+def sigma_lowers_influence(findings: Findings, subject: Subject) -> Verdict | None:
+    return _sigma_lowers(findings, subject, "influence")
+
+
+@claim("A larger sigma lowers disparity: DELTAGRAD.", "effectiveness-certifiability")
+def sigma_lowers_deltagrad(findings: Findings, subject: Subject) -> Verdict | None:
+    return _sigma_lowers(findings, subject, "deltagrad")
+
+
+def _sigma_lowers(findings: Findings, subject: Subject, method: str) -> Verdict | None:
+    """AccDis above its floor: the smallest sigma against the largest; those between are told."""
+    found = {s: _at_sigma(findings, subject, method, "acc_dis_above", s)
+             for s in _sigmas(findings)}  # fmt: skip
+    floor = {s: _at_sigma(findings, subject, method, "acc_dis_floor", s)
+             for s in _sigmas(findings)}  # fmt: skip
+    known = {s: by_seed for s, by_seed in found.items() if by_seed}
+    if len(known) < 2:
+        return None
+    tested = compare(known[max(known)], known[min(known)])
+    if tested is None:
+        return None
+    shown = ", ".join(
+        f"{_mean(values):.2f} at {s:g} (floor {_mean(floor[s]):.2f})" for s, values in known.items()
+    )
+    return Verdict(tested.larger, f"points above the floor: {shown}; {_p(tested)}")
+
+
+def _mean(by_seed: Mapping[int, float]) -> float:
+    return float(np.mean(list(by_seed.values())))
 
 
 @claim("A larger sigma raises the error in test accuracy.", "effectiveness-certifiability")
 def sigma_raises_error(findings: Findings, subject: Subject) -> Verdict | None:
-    low, high = _sigmas(findings)
-    return _pairs(
-        findings,
-        lambda m: _case(findings, subject, "large", low, m, "acc_err") if low < high else None,
-        lambda m: _case(findings, subject, "large", high, m, "acc_err"),
+    noisy = _sigmas(findings)
+    if len(noisy) < 2:
+        return None
+    return _tested(
+        lambda m: _at_sigma(findings, subject, m, "acc_err", noisy[0]),
+        lambda m: _at_sigma(findings, subject, m, "acc_err", noisy[-1]),
+        f"% at sigma {noisy[0]:g} and {noisy[-1]:g}",
     )
 
 
@@ -201,21 +259,30 @@ def order_of_noise(findings: Findings, subject: Subject) -> Verdict | None:
     order = ("influence", "fisher", "deltagrad")
     if not set(order) <= set(found["method"]):
         return None
-    means = found.groupby("method")[["distance", "acc_err"]].mean()
-    far = [float(means.loc[m, "distance"]) for m in order]
-    lost = [float(means.loc[m, "acc_err"]) for m in order]
+    far = {m: dict(zip(rows["seed"], rows["distance"], strict=True))
+           for m, rows in found.groupby("method")}  # fmt: skip
+    lost = found.groupby("method")["acc_err"].mean()
+    pairs = [compare(far[one], far[other]) for one, other in pairwise(order)]
+    told = [pair.larger for pair in pairs if pair is not None]
     shown = ", ".join(
-        f"{CONTENDERS[m].label} {d:.3g} (AccErr {e:.2f} %)"
-        for m, d, e in zip(order, far, lost, strict=True)
+        f"{CONTENDERS[m].label} {_mean(far[m]):.3g} (AccErr {lost[m]:.2f} %)" for m in order
     )
-    return Verdict(far == sorted(far), f"L2 distance at sigma 1: {shown}")
+    tests = " and ".join(_p(pair) for pair in pairs if pair is not None)
+    return Verdict(_all(told), f"L2 distance at sigma 1: {shown}; {tests}")
+
+
+def _speed(findings: Findings, subject: Subject, method: str) -> float | None:
+    found = findings.case(subject, "large", 1.0, method)
+    found = found[found["tau"] == _tau(method, -1)] if len(found) else found
+    if found.empty or np.isnan(found["speed_up"].iloc[0]):
+        return None
+    return float(found["speed_up"].iloc[0])
 
 
 @claim("INFLUENCE is the most efficient method, FISHER comes next.", "efficiency-certifiability")
 def order_of_efficiency(findings: Findings, subject: Subject) -> Verdict | None:
-    speed = {m: _case(findings, subject, "large", 1.0, m, "speed_up")
-             for m in ("influence", "fisher", "deltagrad")}  # fmt: skip
-    known = {m: s for m, s in speed.items() if s is not None and not np.isnan(s)}
+    speed = {m: _speed(findings, subject, m) for m in ("influence", "fisher", "deltagrad")}
+    known = {m: s for m, s in speed.items() if s is not None}
     if len(known) < 3:
         return None
     shown = ", ".join(f"{CONTENDERS[m].label} {s:.3g}x" for m, s in known.items())

@@ -14,8 +14,9 @@ import numpy as np
 from unfit.core.metrics import accuracy_disparity, accuracy_error, sape
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.laboratory import Deletion, Laboratory
+from unfit.experiments.positions import positions
 from unfit.experiments.randomness import generator
-from unfit.experiments.runs import Run
+from unfit.experiments.run import NONE, Run
 from unfit.experiments.streaming import streams
 from unfit.experiments.timing import timings
 from unfit.methods import State
@@ -31,6 +32,8 @@ def group_of(run: Run) -> tuple[object, ...]:
     if run.kind in ("train", "unlearn"):
         shared = CONTENDERS[run.method].method.noise == "end"
         return (1, run.seed, run.dataset, run.method, -1.0 if shared else run.sigma)
+    if run.kind == "positions":
+        return (1, run.seed, run.dataset, run.kind, run.law)
     if run.kind == "timing":
         return (2, run.dataset, run.law, run.fraction)
     return (3, run.dataset, run.kind, run.law, run.seed)
@@ -48,7 +51,7 @@ def do(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
     """The rows of a group."""
     kind = runs[0].kind
     work: Callable[[Laboratory, Sequence[Run]], Rows] = {
-        "retrain": retrainings, "timing": timings, "stream": streams
+        "retrain": retrainings, "timing": timings, "stream": streams, "positions": positions
     }.get(kind, unlearnings)  # fmt: skip
     return work(laboratory, runs)
 
@@ -85,13 +88,14 @@ def unlearnings(laboratory: Laboratory, runs: Sequence[Run]) -> Rows:
     if not unlearn:
         return
     state = laboratory.method(contender, sigma).prepare(state, laboratory.engine)
-    cases: dict[tuple[str, float, str], list[Run]] = defaultdict(list)
+    cases: dict[tuple[str, float, str, str], list[Run]] = defaultdict(list)
     for run in unlearn:
-        cases[run.law, run.fraction, run.tau].append(run)
-    for (law, fraction, tau), alike in cases.items():
+        cases[run.law, run.fraction, run.tau, run.manner].append(run)
+    for (law, fraction, tau, manner), alike in cases.items():
         deletion = laboratory.deletion(law, fraction, seed)
-        method = laboratory.method(contender, sigma, tau, len(deletion.rows))
-        rng = generator("unlearn", laboratory.name, contender.name, law, fraction, tau, sigma, seed)
+        method = laboratory.method(contender, sigma, tau, len(deletion.rows), manner)
+        names = (law, fraction, tau, sigma, seed, *([] if manner == NONE else [manner]))
+        rng = generator("unlearn", laboratory.name, contender.name, *names)
         updated = method.unlearn(state, laboratory.engine, deletion.rows, rng)
         for run in alike:
             weights = updated.weights

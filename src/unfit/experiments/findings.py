@@ -10,6 +10,8 @@ from unfit.data.catalog import Prepared
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.plans import VOLUMES
+from unfit.experiments.run import NONE
+from unfit.experiments.significance import floors
 
 CASE = ["dataset", "law", "fraction", "method", "tau", "sigma"]
 
@@ -43,7 +45,7 @@ def subject_of(data: Prepared) -> Subject:
     entry = data.entry
     return Subject(
         entry.name, data.title, data.n, len(data.y_test), data.d, data.k, entry.volumes,
-        entry.theta, entry.training.epochs, entry.training.batch_size, entry.training.burn_in,
+        entry.theta, data.training.epochs, data.training.batch_size, data.training.burn_in,
         entry.intercept, entry.target, entry.about, entry.speed_only,
     )  # fmt: skip
 
@@ -61,6 +63,7 @@ class Findings:
         return tuple(s for s in self.subjects if not s.speed_only)
 
     def of(self, kind: str, **settings: object) -> pd.DataFrame:
+        """Runs of a kind with the given settings."""
         found = self.frame[self.frame["kind"] == kind]
         for name, value in settings.items():
             found = found[found[name] == value]
@@ -83,9 +86,10 @@ class Findings:
         With noise, a case has the time measured at sigma 1: how much noise there is does not
         change what is computed.
         """
-        found = self.of("unlearn")
+        found = self.of("unlearn", manner=NONE)
         if found.empty:
             return found
+        found = self.with_floors(found)
         grouped = found.groupby(CASE, as_index=False)
         means = grouped.mean(numeric_only=True).drop(columns=["seed", "step"], errors="ignore")
         means["seeds"] = grouped.size()["size"]
@@ -100,6 +104,40 @@ class Findings:
         return means.drop(columns=["speed_up", "speed_up_exact"], errors="ignore").merge(
             times[measures], on=wanted, how="left"
         )
+
+    def with_floors(self, found: pd.DataFrame) -> pd.DataFrame:
+        """Unlearnings with the floor of their disparity, where other seeds deleted the same rows.
+
+        Informed laws do: of random ones, whose seeds delete other rows, nothing is said. A floor
+        belongs to the retrained models, which all taus of a case share.
+        """
+        frame = self.of("unlearn")
+        frame = frame[frame["law"].str.endswith("informed")]
+        floor_of: dict[tuple[object, ...], float] = {}
+        keys = ["dataset", "law", "fraction", "method", "sigma"]
+        for names, alike in frame.groupby(keys):
+            by_seed = alike.drop_duplicates("seed").set_index("seed")["acc_deleted_retrained"]
+            for seed, value in floors(by_seed.to_dict()).items():
+                floor_of[*names, seed] = value
+        known = [floor_of.get(key, np.nan)
+                 for key in found[[*keys, "seed"]].itertuples(index=False, name=None)]  # fmt: skip
+        return found.assign(acc_dis_floor=known, acc_dis_above=found["acc_dis"] - np.array(known))
+
+    def by_seed(self, subject: Subject, measure: str, **settings: object) -> dict[int, float]:
+        """A measure of one case of targeted-informed deletions, seed by seed.
+
+        settings: volume, method, tau, sigma, manner. acc_dis_above: AccDis less its floor.
+        """
+        if subject.volumes is None:
+            return {}
+        volume = subject.volume(str(settings.pop("volume")))
+        wanted = {"manner": NONE} | settings
+        found = self.of("unlearn", dataset=subject.name, law="targeted-informed", **wanted)
+        found = found[np.isclose(found["fraction"], volume)]
+        if found.empty:
+            return {}
+        values = self.with_floors(found).set_index("seed")[measure].dropna()
+        return {int(seed): float(value) for seed, value in values.items()}
 
     def case(self, subject: Subject, volume: str, sigma: float, method: str) -> pd.DataFrame:
         """A method's points at a volume and a sigma, from the smallest tau to the largest."""
@@ -138,14 +176,13 @@ class Findings:
         ours = self.curves
         rows = []
         for point in published.curves().itertuples():
-            law = published.LAWS.get(point.law, point.law)
-            here = ours[(ours["dataset"] == point.dataset) & (ours["law"] == law)]
+            here = ours[(ours["dataset"] == point.dataset) & (ours["law"] == point.law)]
             if here.empty:
                 continue
             exact = here[np.isclose(here["fraction"], min(point.fraction, here["fraction"].max()))]
             for one in exact.itertuples():
                 rows.append({
-                    "dataset": point.dataset, "law": law, "fraction": point.fraction,
+                    "dataset": point.dataset, "law": point.law, "fraction": point.fraction,
                     "test_published": point.acc_test_retrained,
                     "test_ours": one.acc_test_retrained,
                     "deleted_published": point.acc_deleted_retrained,
@@ -183,7 +220,7 @@ class Findings:
 
     def _retrained_without_noise(self) -> dict[tuple[str, float], float]:
         """Accuracy on the deleted rows of targeted-informed deletions, retrained at sigma 0."""
-        found = self.of("unlearn", law="targeted-informed", sigma=0.0)
+        found = self.of("unlearn", law="targeted-informed", sigma=0.0, manner=NONE)
         means = found.groupby(["dataset", "fraction"])["acc_deleted_retrained"].mean()
         return {(str(name), float(fraction)): float(v) for (name, fraction), v in means.items()}
 

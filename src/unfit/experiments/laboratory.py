@@ -6,7 +6,7 @@ Initial and retrained models of one seed have their own order of rows and their 
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from unfit.engines.cpu import CpuEngine
 from unfit.experiments.contenders import Contender
 from unfit.experiments.deletions import count_of, first, order_of
 from unfit.experiments.randomness import generator
+from unfit.experiments.run import NONE
 from unfit.methods import METHODS, Method, Settings, State
 
 
@@ -52,7 +53,7 @@ class Laboratory:
             np.ascontiguousarray(self.data.X[:: max(1, self.data.n // 64)]),
         )
         parts = (
-            entry.name, entry.version, self.data.X.shape, entry.intercept, entry.training,
+            entry.name, entry.version, self.data.X.shape, entry.intercept, self.data.training,
             entry.target, entry.theta, hashlib.sha256(rows.data).hexdigest()[:16],
         )  # fmt: skip
         return "/".join(map(str, parts))
@@ -93,7 +94,7 @@ class Laboratory:
 
     def sgd(self) -> Method:
         """The paper's training, without noise."""
-        training = self.data.entry.training
+        training = self.data.training
         return METHODS["retrain"](
             Settings(solver="sgd", epochs=training.epochs, batch_size=training.batch_size)
         )
@@ -143,11 +144,16 @@ class Laboratory:
         return self._noisy[names]
 
     def method(
-        self, contender: Contender, sigma: float, tau: str = "", m: int | None = None
-    ) -> Method:
-        """The method for a deletion of m rows; by default at its largest tau, for any deletion."""
+        self, contender: Contender, sigma: float, tau: str = "", m: int | None = None,
+        manner: str = NONE,
+    ) -> Method:  # fmt: skip
+        """The method for a deletion of m rows; by default at its largest tau, for any deletion.
+
+        As published, but for the manner `product`.
+        """
         chosen = contender.tau(tau) if tau else contender.taus[-1]
-        return contender.build(self.data.entry.training, sigma, chosen, m or self.data.n)
+        built = contender.build(self.data.training, sigma, chosen, m or self.data.n)
+        return type(built)(replace(built.settings, noise_per_batch=manner != "product"))
 
     def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
         key = "/".join((self.makings, *map(str, names)))

@@ -2,9 +2,10 @@
 
 A file names its kind (figure, table), title, where it is in the paper, and its runs: lists of
 laws, volumes or fractions, methods, taus, sigmas, seeds and policies, all combinations of which
-are wanted. `rows` asks for more seeds where few rows are deleted: so many that all of them delete
-that many together. What depends on a data set (its volumes, how much a law can delete) is filled in
-here.
+are wanted. `manners`: the published one (-) or unfit's (product), where they differ. `without`:
+data sets that a sweep leaves out. `rows` asks for more seeds where few rows are deleted: so many
+that all of them delete that many together. What depends on a data set (its volumes, how much a law
+can delete) is filled in here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,17 +21,18 @@ from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.deletions import LAWS, count_of
 from unfit.experiments.laboratory import Laboratory
-from unfit.experiments.runs import Run
+from unfit.experiments.run import NONE, Run
 
 VOLUMES = ("small", "medium", "large")
 FIELDS = {
     "retrain": {"laws", "fractions", "volumes", "seeds", "rows"},
     "train": {"methods", "sigmas", "seeds"},
     "unlearn": {
-        "laws", "fractions", "volumes", "methods", "taus", "sigmas", "seeds", "up_to",
+        "laws", "fractions", "volumes", "methods", "taus", "sigmas", "seeds", "up_to", "manners",
     },
     "timing": {"laws", "volumes", "methods", "taus", "sigmas"},
     "stream": {"laws", "fractions", "methods", "policies", "up_to"},
+    "positions": {"laws", "methods", "policies", "seeds", "manners", "without"},
 }  # fmt: skip
 THETA = 0.45  # that fractions `up_to: theta` are written for
 
@@ -98,6 +100,10 @@ def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) ->
         for method, sigma, seed in product(_methods(sweep), sigmas, seeds):
             yield Run(kind, name, method=method, sigma=sigma, seed=seed)
         return
+    if kind == "positions":
+        if name not in sweep.get("without", ()) and laboratory.data.entry.volumes is not None:
+            yield from _positions(sweep, name, seeds)
+        return
     for law in _listed(sweep["laws"], LAWS):
         fractions = _fractions(sweep, laboratory, law, effort)
         if kind == "retrain":
@@ -110,8 +116,14 @@ def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) ->
                     yield Run(kind, name, law, fraction, method, policy=str(policy), step=step)
         else:
             for fraction, method, sigma, seed in product(fractions, _methods(sweep), sigmas, seeds):
-                for tau in _taus(sweep, method):
-                    yield Run(kind, name, law, fraction, method, tau, sigma, seed)
+                for tau, manner in product(_taus(sweep, method), sweep.get("manners", [NONE])):
+                    yield Run(kind, name, law, fraction, method, tau, sigma, seed, manner=manner)
+
+
+def _positions(sweep: Mapping[str, Any], name: str, seeds: range) -> Iterator[Run]:
+    chosen = product(sweep["laws"], _methods(sweep), seeds, sweep["policies"], sweep["manners"])
+    for law, method, seed, policy, manner in chosen:
+        yield Run("positions", name, law, method=method, seed=seed, policy=policy, manner=manner)
 
 
 def _at_most(seeds: int, effort: Effort) -> int:
@@ -142,7 +154,9 @@ def _fractions(
             )
         return chosen
     wanted = _thinned(sweep["fractions"], effort.thin)
-    if sweep.get("up_to") == "theta" and entry.theta < THETA:
+    if sweep.get("up_to") == "theta" and sweep["kind"] == "unlearn" and entry.rehearsed is not None:
+        wanted = list(entry.rehearsed)
+    elif sweep.get("up_to") == "theta" and entry.theta < THETA:
         wanted = [round(fraction * entry.theta / THETA, 6) for fraction in wanted]
     most = laboratory.most(law)
     return sorted({min(fraction, most) for fraction in wanted})
@@ -162,7 +176,8 @@ def _taus(sweep: Mapping[str, Any], method: str) -> list[str]:
     taus = CONTENDERS[method].taus
     if sweep["taus"] == "all":
         return [tau.name for tau in taus]
-    return [taus[-1].name if tau == "largest" else tau for tau in sweep["taus"]]
+    named = {"smallest": taus[0].name, "largest": taus[-1].name}
+    return [named.get(tau, tau) for tau in sweep["taus"]]
 
 
 def _listed(wanted: str | list[str], known: Iterable[str]) -> list[str]:

@@ -1,14 +1,12 @@
-"""What a run is, and the tidy table of finished ones.
+"""The tidy table of finished runs.
 
-A run is named by its settings alone, so it can be looked up, skipped, or done by any process.
 Finished runs are appended to a journal, one line each, and folded into `runs.parquet` now and
 then; whatever a crash cuts off is a line that is not whole, which is the run that was not finished.
+Journals that other machines wrote (`*.journal`) are folded in too, once they lie in the folder.
 """
 
-import json
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +16,10 @@ from pyarrow import parquet
 
 from unfit import disk
 from unfit.errors import Damaged
+from unfit.experiments.run import KEY, NONE, Measures, Run, append, as_run, read_journal
 
+__all__ = ["KEY", "NONE", "Measures", "Run", "Runs"]
 FOLD_EVERY = 500  # lines of the journal
-NONE = "-"  # a setting that a kind of run does not have
-
-
-@dataclass(frozen=True, order=True)
-class Run:
-    """kind: retrain (a deletion, retrained without noise), train (a method's trained model against
-    its optimum), unlearn, timing, stream (a pipeline over time; a row for every step)."""
-
-    kind: str
-    dataset: str
-    law: str = NONE
-    fraction: float = 0.0
-    method: str = NONE
-    tau: str = NONE
-    sigma: float = 0.0
-    seed: int = 0
-    policy: str = NONE
-    step: int = 0
-
-
-KEY = tuple(field.name for field in fields(Run))
-Measures = Mapping[str, Any]
 
 
 class Runs:
@@ -67,16 +45,15 @@ class Runs:
                     f"{self._table} cannot be read ({str(error).splitlines()[0][:100]}); "
                     "remove it to run everything again"
                 ) from None
-        if self._journal.exists():
-            for line in self._journal.read_bytes().split(b"\n"):
-                try:
-                    self._keep(json.loads(line))
-                except (ValueError, TypeError):  # cut off by a crash: that run was not finished
-                    continue
+        self._others = sorted(set(self.folder.glob("*.journal")) - {self._journal})
+        for journal in (*self._others, self._journal):
+            if journal.exists():
+                for run, measures in read_journal(journal):
+                    self._rows[run] = measures
 
     def _keep(self, row: dict[str, Any]) -> None:
-        run = Run(**{name: row[name] for name in KEY if name in row})
-        self._rows[run] = {k: v for k, v in row.items() if k not in KEY}
+        run, measures = as_run(row)
+        self._rows[run] = measures
 
     def __contains__(self, run: Run) -> bool:
         return run in self._rows
@@ -92,26 +69,21 @@ class Runs:
 
     def add(self, run: Run, measures: Measures) -> None:
         """Keep a finished run for good."""
-        row = asdict(run) | dict(measures)
-        line = json.dumps(row) + "\n"
-        with self._journal.open("ab") as file:
-            if self._lines == 0 and file.tell():
-                file.write(b"\n")  # whatever a crash cut off ends here
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        self._keep(row)
+        append(self._journal, run, measures, after_crash=self._lines == 0)
+        self._keep(asdict(run) | dict(measures))
         self._lines += 1
         if self._lines >= FOLD_EVERY:
             self.fold()
 
     def fold(self) -> None:
         """The journal becomes part of the table."""
-        if self._rows and (self._journal.exists() or not self._table.exists()):
+        if self._rows and (self._others or self._journal.exists() or not self._table.exists()):
             table = pa.Table.from_pandas(self.frame(), preserve_index=False)
             with disk.replacing(self._table) as file:
                 parquet.write_table(table, file)
-        self._journal.unlink(missing_ok=True)
+        for journal in (*self._others, self._journal):
+            journal.unlink(missing_ok=True)
+        self._others = []
         self._lines = 0
 
     def frame(self, **settings: object) -> pd.DataFrame:

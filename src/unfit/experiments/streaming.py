@@ -18,7 +18,7 @@ from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS, Contender
 from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
-from unfit.experiments.runs import Run
+from unfit.experiments.run import Run
 from unfit.lifecycle.pipeline import Baseline, hits, rehearse, step
 from unfit.lifecycle.policy import Always, Disparity, Never, Policy, decide
 from unfit.methods import Method, State

@@ -23,7 +23,7 @@ from unfit.experiments.plans import Effort, Plan, plans
 from unfit.experiments.runs import Run, Runs
 from unfit.experiments.sweep import Progress, extend, sweep
 from unfit.experiments.table import Table
-from unfit.experiments.tables import TABLES
+from unfit.experiments.tables import BESIDE, TABLES
 
 PAPER = ("mnist-b", "mnist", "cifar2", "covtype", "higgs")
 QUICK = ("digits-b", "digits", "breast-cancer")
@@ -77,6 +77,7 @@ class Outcome:
     seconds: float
     quick: bool
     written: list[Path] = field(default_factory=list)
+    data: list[Table] = field(default_factory=list)  # what figures were drawn from
 
 
 def chosen(names: Sequence[str]) -> list[Plan]:
@@ -110,7 +111,7 @@ def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], tol
     }
     _check_makings(study, laboratories)
     runs = Runs(study.folder)
-    effort = Effort(study.seeds or (1 if study.quick else None), 2 if study.quick else 1)
+    effort = Effort(study.seeds or (2 if study.quick else None), 2 if study.quick else 1)
     wanted = [
         run for plan in wanted_plans for lab in laboratories.values()
         for run in plan.runs(lab, effort)
@@ -132,7 +133,7 @@ def finish(
     frame = runs.frame()
     frame = frame[frame["dataset"].isin(laboratories)]
     findings = Findings(frame, subjects)
-    figures, tables, written = [], [], []
+    figures, tables, data, written = [], [], [], []
     for plan in chosen(study.names):
         if plan.name in FIGURES:
             if not any(s.volumes for s in findings.real):
@@ -140,6 +141,11 @@ def finish(
             pictures = draw(plan.name, findings, study.folder / "figures")
             figures.append(Drawn(plan, pictures))
             written += list(pictures.values())
+            if plan.name in BESIDE:
+                beside = BESIDE[plan.name](findings)
+                beside.write(study.folder / "tables")
+                data.append(beside)
+                written.append(study.folder / "tables" / f"{plan.name}.csv")
         else:
             table = TABLES[plan.name](findings)
             table.write(study.folder / "tables")
@@ -148,6 +154,7 @@ def finish(
     return Outcome(
         findings, figures, tables, claims(findings), agreements(findings), farther(findings),
         machine(), done, len(set(wanted)) - len(runs.missing(wanted)), 0.0, study.quick, written,
+        data,
     )  # fmt: skip
 
 

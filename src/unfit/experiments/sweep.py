@@ -233,7 +233,7 @@ def cost(run: Run, laboratory: Laboratory) -> float:
     """About how much arithmetic a run is, in multiplications."""
     data = laboratory.data
     n, d, k = data.n, data.d, max(1, data.k if data.k > 2 else 1)
-    training = 2.0 * data.entry.training.epochs * n * d * k
+    training = 2.0 * data.training.epochs * n * d * k
     if run.kind in ("retrain", "stream"):
         return training
     hessian = n * d * d * k / 8

@@ -4,7 +4,7 @@ Plain records; a new data set is one `Entry`. Knows errors alone.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,14 @@ class Training:
     epochs: int
     batch_size: int
     burn_in: int
+
+    def steps(self, rows: int) -> int:
+        return self.epochs * -(-rows // self.batch_size)
+
+    def for_subset(self, rows: int, whole: int) -> "Training":
+        """The same number of steps on fewer rows: epochs alone would end far from the optimum."""
+        each = -(-rows // self.batch_size)
+        return replace(self, epochs=max(self.epochs, round(self.steps(whole) / each)))
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,10 @@ class Entry:
 
     target: the class that targeted deletions hit. volumes: small, medium and large deletions as
     fractions of the training rows. theta: the fraction deleted in the rehearsal that learns when
-    to retrain. rows: training rows of the whole set; what has another number is titled a subset.
-    version: to be raised when `prepare` changes, so that what was prepared before is not used.
-    speed_only: made up, so its accuracies say nothing. paper: one of the paper's six.
+    to retrain. rehearsed: fractions at which the published estimate was judged, where they are not
+    those of the others. rows: training rows of the whole set; what has another number is titled a
+    subset. version: to be raised when `prepare` changes, so that what was prepared before is not
+    used. speed_only: made up, so its accuracies say nothing. paper: one of the paper's six.
     """
 
     name: str
@@ -106,6 +115,7 @@ class Entry:
     target: int = 0
     volumes: tuple[float, float, float] | None = None
     theta: float = 0.45
+    rehearsed: tuple[float, ...] | None = None
     version: int = 1
     rows: int | None = None
     speed_only: bool = False
@@ -135,6 +145,14 @@ class Prepared:
     @property
     def k(self) -> int:
         return int(self.y.max()) + 1
+
+    @property
+    def training(self) -> Training:
+        """The entry's; on a subset, as many steps as on the whole."""
+        whole = self.entry.rows
+        if whole is None or self.n >= whole or self.entry.speed_only:
+            return self.entry.training
+        return self.entry.training.for_subset(self.n, whole)
 
     @property
     def title(self) -> str:

@@ -17,10 +17,14 @@ def largest_norm(X: np.ndarray) -> float:
 
 def max_norm(X: np.ndarray, X_test: np.ndarray) -> None:
     """Divide all rows, in place, by the largest L2 norm among the training rows X."""
-    norm = np.float32(largest_norm(X) or 1.0)
-    for rows in (X, X_test):
+    divide(largest_norm(X) or 1.0, X, X_test)
+
+
+def divide(norm: float, *parts: np.ndarray) -> None:
+    """Divide all rows by one number, in place."""
+    for rows in parts:
         for start, stop in blocks(rows):
-            rows[start:stop] /= norm
+            rows[start:stop] /= np.float32(norm)
 
 
 def standardise_by_one(X: np.ndarray, X_test: np.ndarray) -> None:

@@ -11,6 +11,7 @@ from unfit import disk
 from unfit.experiments.figures.laws import deletion_laws, deletion_laws_extended
 from unfit.experiments.figures.look import look
 from unfit.experiments.figures.noise import noise
+from unfit.experiments.figures.positions import streams
 from unfit.experiments.figures.stream import pipeline
 from unfit.experiments.figures.tradeoffs import (
     appendix_grids,
@@ -29,6 +30,7 @@ FIGURES: dict[str, Callable[[Findings], Figure | dict[str, Figure]]] = {
     "effectiveness-certifiability": effectiveness_certifiability,
     "appendix-grids": appendix_grids,
     "pipeline": pipeline,
+    "streams": streams,
 }
 
 

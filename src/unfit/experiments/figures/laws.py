@@ -26,7 +26,7 @@ def _curves(findings: Findings, low: float, high: float) -> Figure:
     curves = findings.curves
     curves = curves[(curves["fraction"] >= low) & (curves["fraction"] <= high)]
     if low > 0:  # the uniform laws alone go on
-        curves = curves[curves["law"].str.startswith("uniform")]
+        curves = curves[curves["law"].str.contains("uniform")]
     laws = list(dict.fromkeys(curves["law"]))
     figure, axes = panels(
         list(ROWS.values()), findings.real, "fraction of the training rows deleted"
@@ -67,7 +67,7 @@ def _panel(
         )  # fmt: skip
         there = theirs[
             (theirs["dataset"] == subject.name)
-            & (theirs["law"].replace(published.LAWS) == law)
+            & (theirs["law"] == law)
             & (theirs["fraction"] >= low) & (theirs["fraction"] <= high)
         ]  # fmt: skip
         if len(there) > 1:

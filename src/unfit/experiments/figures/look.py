@@ -18,8 +18,8 @@ INK, SOFT = "#1c2430", "#5c6773"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # of tau, from the smallest to the largest
 LAWS = {
     "uniform-random": ("#56B4E9", "o"), "uniform-informed": ("#0072B2", "s"),
-    "informed": ("#009E73", "v"), "targeted-random": ("#E69F00", "^"),
-    "targeted-informed": ("#D55E00", "D"),
+    "targeted-random": ("#E69F00", "^"), "targeted-informed": ("#D55E00", "D"),
+    "text-uniform-random": ("#CC79A7", "v"), "text-uniform-informed": ("#009E73", "P"),
 }  # fmt: skip
 OTHERS = ("#009E73", "#CC79A7", "#000000", "#F0E442")
 PUBLISHED: dict[str, Any] = {"linestyle": (0, (2, 2)), "linewidth": 1.0, "alpha": 0.9}

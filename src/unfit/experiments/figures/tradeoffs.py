@@ -105,6 +105,7 @@ def _over_sigma(findings: Findings, rows: Sequence[tuple[str, str, str]]) -> Fig
             _sigma_panel(axes[i, j], findings, subject, method, volume, tau, j + 1 == len(subjects))
     handles = [
         Line2D([], [], color="#D55E00", marker="o", label=f"{DIS}, left"),
+        Line2D([], [], color="#D55E00", linestyle=(0, (3, 2)), label="its floor"),
         Line2D([], [], color="#0072B2", marker="s", label=f"{ERR}, right"),
     ]
     legend(figure, handles)
@@ -129,6 +130,8 @@ def _sigma_panel(
                 found["sigma"], found[measure], yerr=found[f"{measure}_spread"], color=colour,
                 marker=marker, elinewidth=0.7, markersize=3.5,
             )  # fmt: skip
+        axis.plot(found["sigma"], found["acc_dis_floor"], color="#D55E00", linewidth=1,
+                  linestyle=(0, (3, 2)))  # fmt: skip
     right.spines["right"].set_visible(True)
     right.grid(visible=False)
     for one in (axis, right):

@@ -9,6 +9,10 @@ from unfit.data.catalog import formats, scaling
 from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
 
 CAT, SHIP = 3, 8
+# The largest norm among the 50,000 training pictures of all ten classes, with pixels in [0, 1], by
+# which the published runs divide. Stated with the published experiments to four digits; cats and
+# ships alone, which are all that the prepared file holds, give 51.48.
+NORM_OF_TEN = 54.77
 _ARCHIVE = "cifar-10-binary.tar.gz"
 _TRAIN = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 _TEST = "test_batch.bin"
@@ -47,11 +51,11 @@ def _batches(content: Mapping[str, bytes]) -> Raw:
 
 
 def prepare(raw: Raw) -> Parts:
-    """x/255, then the largest norm."""
+    """x/255, then the largest norm of all ten classes."""
     X, X_test = (
         raw[name].astype(np.float32) / np.float32(255) for name in ("x_train", "x_test")
     )  # fmt: skip
-    scaling.max_norm(X, X_test)
+    scaling.divide(NORM_OF_TEN, X, X_test)
     y, y_test = ((raw[name] == SHIP).astype(np.int64) for name in ("y_train", "y_test"))
     return Parts(X, y, X_test, y_test)
 
@@ -95,6 +99,7 @@ ENTRIES = (
         intercept=True,
         target=0,
         volumes=(0.05, 0.125, 0.2),
+        version=2,
         rows=10_000,
         paper=True,
     ),
