@@ -1,5 +1,6 @@
 """Tokens and sessions: only hashes are kept, and whatever changes is seen."""
 
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -147,3 +148,28 @@ def test_a_watch_whose_connection_breaks_takes_another_and_says_if_there_is_none
     with pytest.raises(Unavailable, match="the database says"):
         watch.ask()
     watch.close()
+
+
+def test_a_database_that_another_file_has_replaced_is_read_anew(tmp_path: Path) -> None:
+    path = tmp_path / "unfit.db"
+    store = Store(f"sqlite:///{path}", "w", NOW, b"key")
+    watch, access = Watch(store), Access(store)
+    token, text = access.create("till", ["admin"], NOW)
+    store.clean()
+    shutil.copy(path, tmp_path / "backup")
+    before = watch.ask()
+    access.revoke(token.public, NOW)
+    assert access.by_text(text) is None
+    revoked = watch.ask()
+    for name in ("unfit.db", "unfit.db-wal", "unfit.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    with pytest.raises(Unavailable, match="the database says"):
+        store.employed()
+    assert not path.exists()  # and is not made anew
+    (tmp_path / "backup").rename(path)
+    after = watch.ask()
+    assert (after.access, after.changes) == (before.access, before.changes)
+    assert len({before.place, revoked.place, after.place}) == 2
+    assert access.by_text(text) is not None  # as the backup says
+    watch.close()
+    store.close()
