@@ -12,7 +12,6 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression as Theirs
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import unfit
@@ -28,8 +27,8 @@ def model(method="fisher", **changes):
 @pytest.fixture(scope="module")
 def cancer():
     X, y = load_breast_cancer(return_X_y=True)
-    X = unfit.MaxNormScaler().fit_transform(StandardScaler().fit_transform(X))
-    return X, y
+    X = (X - np.round(X.mean(axis=0), 1)) / 2.0 ** np.round(np.log2(X.std(axis=0)))
+    return unfit.MaxNormScaler().fit_transform(X), y
 
 
 @parametrize_with_checks(
@@ -189,8 +188,11 @@ def test_audit_verdict_against_the_threshold(cancer):
 
 def test_max_norm_scaler_uses_one_factor_of_the_training_rows():
     X = np.array([[3.0, 4.0], [0.0, 1.0]])
-    scaler = unfit.MaxNormScaler().fit(X)
+    assert unfit.MaxNormScaler().fit(X).scale_ == 8  # 5, rounded up to a power of two
+    scaler = unfit.MaxNormScaler(norm=5.0).fit(X)
     assert scaler.scale_ == 5
     np.testing.assert_allclose(scaler.transform([[6.0, 8.0]]), [[1.2, 1.6]])
+    with pytest.raises(ValueError, match="norm must be a length above 0, got -1"):
+        unfit.MaxNormScaler(norm=-1).fit(X)
     np.testing.assert_allclose(scaler.inverse_transform(scaler.transform(X)), X)
     assert unfit.MaxNormScaler().fit(np.zeros((2, 2))).scale_ == 1

@@ -15,15 +15,27 @@ if TYPE_CHECKING:
     from unfit.audit import Audit
     from unfit.data.preprocessing import MaxNormScaler
     from unfit.estimator import LogisticRegression
+    from unfit.fitted_steps import FittedStepWarning
+    from unfit.pipeline import Pipeline
     from unfit.workspace import Workspace
 
 __version__ = "0.1.0"
-__all__ = ["Audit", "LogisticRegression", "MaxNormScaler", "Workspace", "__version__"]
+__all__ = [
+    "Audit",
+    "FittedStepWarning",
+    "LogisticRegression",
+    "MaxNormScaler",
+    "Pipeline",
+    "Workspace",
+    "__version__",
+]
 
 _HOMES = {
     "Audit": "unfit.audit",
+    "FittedStepWarning": "unfit.fitted_steps",
     "LogisticRegression": "unfit.estimator",
     "MaxNormScaler": "unfit.data.preprocessing",
+    "Pipeline": "unfit.pipeline",
     "Workspace": "unfit.workspace",
 }
 

@@ -3,6 +3,7 @@
 May know methods, engines and the audit; the numbers are computed there.
 """
 
+import warnings
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
@@ -19,6 +20,7 @@ from unfit.audit import Audit, compare
 from unfit.core.objective import Rows, margins, sigmoid
 from unfit.core.sgd import Progress
 from unfit.engines.cpu import CpuEngine
+from unfit.fitted_steps import FittedStepWarning, sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
 from unfit.selection import Labels, positions, some
 
@@ -152,6 +154,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self._class_counts = np.bincount(codes)
         self._data, self._rng, self._fitted = data, rng, method
         self._labels = Labels.of(X, y)
+        self._sign, self._steps_forget = sign_of_fitted_step(matrix), False
         self._employ(state)
 
     def unlearn(self, rows: ArrayLike) -> Self:
@@ -315,12 +318,44 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             )
         return deleted
 
+    def _holds(self, X: ArrayLike, remaining: np.ndarray) -> bool:
+        """Whether these are the rows where the mask is True, to the bit."""
+        rows = self._data.rows.X
+        given = np.asarray(X)
+        if given.shape != (np.count_nonzero(remaining), rows.shape[1]):
+            return False
+        return np.array_equal(given.astype(rows.dtype, copy=False), rows[remaining])
+
+    def _relearn(self, X: ArrayLike, remaining: np.ndarray) -> None:
+        """Train on rows that were transformed anew; their places are where the mask is True."""
+        before = self.__dict__.copy()
+        try:
+            dtype = self._data.rows.X.dtype
+            matrix = validate_data(self, X, dtype=dtype, order="C", ensure_min_samples=2)
+            rows = Rows(matrix, self._data.codes[remaining], self._data.rows.intercept)
+            data = CpuEngine.at(remaining, rows, len(self.classes_))
+            state = self._fitted.prepare(self._fitted.train(data, self._rng), data)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        self._data, self._class_counts = data, np.bincount(rows.codes)
+        self._employ(state)
+
     def _require_rows(self, verb: str) -> None:
         check_is_fitted(self)
         if not hasattr(self, "_data"):
             raise ValueError(
                 f"{verb} needs the rows of fit, and this copy has none (without_data()); use the "
                 "model it was made from, or fit again"
+            )
+        if verb in ("unlearn", "audit") and self._sign is not None and not self._steps_forget:
+            warnings.warn(
+                f"the rows of fit look scaled by constants fitted to them ({self._sign}): such "
+                "constants remember rows that are forgotten here, and no audit of the classifier "
+                "sees it. unfit.Pipeline makes the steps before it forget, too; constants that are "
+                "declared, not fitted, need not",
+                FittedStepWarning,
+                stacklevel=3,
             )
 
     def __copy__(self) -> Self:

@@ -4,8 +4,8 @@ Keeps a reference to the caller's array, not a copy; SGD lays one copy out. A pi
 the rows that remain and no others; positions keep their meaning. May know core.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
@@ -53,24 +53,24 @@ class CpuEngine:
             other.rows = Rows(np.array(rows.X), rows.codes, rows.intercept)
         return other
 
-    def __getstate__(self) -> dict[str, object]:
-        keep = self.remaining
-        X, codes = np.asarray(self.rows.X), self.rows.codes
-        return {
-            "X": X if keep.all() else X[keep],
-            "codes": codes if keep.all() else codes[keep],
-            "intercept": self.rows.intercept,
-            "n_classes": 2 if self.k == 1 else self.k,
-            "remaining": keep,
-        }
+    @classmethod
+    def at(cls, places: np.ndarray, rows: Rows, n_classes: int) -> Self:
+        """Some rows in the places of many where the mask is True; the others are erased."""
+        X, codes = rows.X, rows.codes
+        if not places.all():
+            X, codes = _spread(X, places), _spread(codes, places)
+        engine = cls(X, codes, n_classes, rows.intercept)
+        engine.remaining, engine.erased = places.copy(), ~places
+        engine.n_remaining = len(rows)
+        return engine
 
-    def __setstate__(self, state: Mapping[str, Any]) -> None:
-        X, codes, keep = state["X"], state["codes"], state["remaining"]
-        if not keep.all():  # the rows that are gone are zeros, so that the others keep their places
-            X, codes = _spread(X, keep), _spread(codes, keep)
-        self.__init__(X, codes, state["n_classes"], state["intercept"])  # type: ignore[misc]  # as new
-        self.remaining, self.erased = keep, ~keep
-        self.n_remaining = int(np.count_nonzero(keep))
+    def __reduce__(self) -> tuple[object, ...]:
+        """A pickle holds the rows that remain."""
+        keep = self.remaining
+        rows = Rows(np.asarray(self.rows.X), self.rows.codes, self.rows.intercept)
+        if not keep.all():
+            rows = Rows(rows.X[keep], rows.codes[keep], rows.intercept)
+        return type(self).at, (keep, rows, 2 if self.k == 1 else self.k)
 
     def without(self, rows: np.ndarray) -> np.ndarray:
         mask = self.remaining.copy()

@@ -1,0 +1,268 @@
+"""scikit-learn's Pipeline with steps that forget, too.
+
+A scaler fitted with a person in it keeps the person: mean before times n, less mean after times
+n - 1, is their value. So `unlearn` fits every step before the classifier again, on the raw rows
+that remain. May know the estimator.
+"""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn import pipeline as theirs
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from unfit.audit import Audit
+from unfit.core.objective import Rows
+from unfit.engines.cpu import CpuEngine
+from unfit.estimator import LogisticRegression
+from unfit.selection import Labels, positions
+
+SAME = 1e-9  # relative: two fits of a step on the same rows agree to rounding
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """Rows as they were given to fit, or what is left of them: row i is at positions[i] of n."""
+
+    X: Any
+    y: Any
+    positions: np.ndarray
+    n: int
+
+    def of_rows(self, mask: np.ndarray) -> "RawRows":
+        """Those of them where a mask over all n rows is True."""
+        keep = np.flatnonzero(mask[self.positions])
+        if len(keep) == len(self.positions):
+            return self
+        return RawRows(
+            X=_safe_indexing(self.X, keep),
+            y=_safe_indexing(self.y, keep),
+            positions=self.positions[keep],
+            n=self.n,
+        )
+
+
+@dataclass(frozen=True)
+class PipelineAudit:
+    """An audit of a whole pipeline: its classifier's, and which steps before it still remember."""
+
+    classifier: Audit
+    remembering: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool | None:
+        return False if self.remembering else self.classifier.passed
+
+    @property
+    def verdict(self) -> str:
+        if self.remembering:
+            return (
+                f"not forgotten: {', '.join(self.remembering)} would be another if fitted on the "
+                "rows that remain; use the pipeline's unlearn, or fit it again"
+            )
+        return self.classifier.verdict
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is as in the audit of the classifier."""
+        if name.startswith("_") or name == "classifier":
+            raise AttributeError(name)
+        return getattr(self.classifier, name)
+
+    def __str__(self) -> str:
+        steps = ", ".join(self.remembering) or "none"
+        lines = [line for line in str(self.classifier).splitlines() if line[:7] != "verdict"]
+        lines += [f"{'steps that remember':<19} {steps}", f"{'verdict':<19}{self.verdict}"]
+        return "\n".join(lines)
+
+
+class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
+    """Steps and an unfit.LogisticRegression at the end, with `unlearn` for all of them.
+
+    `unlearn(rows)` fits the steps before the classifier again, on the raw rows that remain. If they
+    transform these rows as before, to the bit, the classifier unlearns as it would alone; otherwise
+    it is trained anew on the newly transformed rows. So a request costs a fit of the steps, and a
+    training whenever a constant changes: with StandardScaler at every request, with MaxNormScaler
+    hardly ever, since its constant is rounded. Either way the whole pipeline is what fitting it on
+    the remaining rows gives, as closely as the classifier's method does.
+
+    The raw X and y of fit are kept, by reference. Pickles and copies hold the rows that remain and
+    no others; `without_data()` gives a copy without rows. A step can hold rows of its own (a
+    nearest neighbour imputer does), and then every copy has them: after `unlearn`, those that
+    remain.
+
+    `memory` must be None: a cache on disk would keep the forgotten. Fit parameters are refused,
+    since steps could not be fitted again with them.
+    """
+
+    steps: list[tuple[str, Any]]
+    _raw: RawRows
+    _labels: Labels | None
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
+        """Fit all steps, and keep X and y to forget from."""
+        if self.memory is not None:
+            raise ValueError("memory must be None: a cache on disk keeps rows that were forgotten")
+        if params:
+            raise ValueError(
+                f"fit parameters {sorted(params)} cannot be used: unlearn fits the steps again"
+            )
+        if not isinstance(self.steps[-1][1], LogisticRegression):
+            raise TypeError(
+                "the last step must be an unfit.LogisticRegression, which can unlearn; got "
+                f"{self.steps[-1][1]!r}"
+            )
+        super().fit(X, y)
+        n = _num_samples(X)
+        self._raw, self._labels = RawRows(X, y, np.arange(n), n), Labels.of(X, y)
+        self._classifier._steps_forget = True
+        return self
+
+    def unlearn(self, rows: ArrayLike) -> Self:
+        """Forget rows of the X of fit, in every step; `rows` as in LogisticRegression.unlearn.
+
+        Errors name what is wrong with the request; then nothing has changed.
+        """
+        self._require_rows("unlearn")
+        final = self._classifier
+        deleted = final._request(positions(rows, self._labels, final.remaining_))
+        if len(deleted) == 0:
+            return self
+        remaining = final.remaining_.copy()
+        remaining[deleted] = False
+        left = self._raw.of_rows(remaining)
+        before = [(name, _fresh(step)) for name, step in self.steps[:-1]]
+        transformed = _fit_transform(before, left)
+        if final._holds(transformed, remaining):
+            final.unlearn(deleted)
+        else:
+            final._relearn(transformed, remaining)
+        self.steps = [*before, self.steps[-1]]
+        return self
+
+    def prepare(self) -> Self:
+        """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
+        self._require_rows("prepare")
+        self._classifier.prepare()
+        return self
+
+    def audit(self, X: Any = None, y: Any = None, **options: Any) -> PipelineAudit:
+        """Fit the whole pipeline again on the remaining raw rows, and compare; nothing changes.
+
+        X, y: raw test rows. options: as in LogisticRegression.audit. The verdict is "not forgotten"
+        where a step before the classifier differs from one fitted on what remains.
+        """
+        self._require_rows("audit")
+        final = self._classifier
+        remaining = self._raw.of_rows(final.remaining_)
+        remembering = _differing(self.steps[:-1], remaining)
+        probe = object.__new__(type(final))
+        probe.__dict__.update(final.__dict__)
+        probe._data = self._engine(final)
+        test = None if X is None else self._before(X)
+        return PipelineAudit(probe.audit(test, y, **options), remembering)
+
+    def _engine(self, final: LogisticRegression) -> CpuEngine:
+        """All raw rows at hand, forgotten ones included, as the present steps transform them."""
+        at, n = self._raw.positions, self._raw.n
+        X = np.ascontiguousarray(self._before(self._raw.X), final._data.rows.X.dtype)
+        codes = np.searchsorted(final.classes_, np.asarray(self._raw.y).ravel()).astype(np.int32)
+        known = np.zeros(n, np.bool_)
+        known[at] = True
+        data = CpuEngine.at(known, Rows(X, codes, final._data.rows.intercept), len(final.classes_))
+        data.forget(np.flatnonzero(known & ~final.remaining_))
+        return data
+
+    def _before(self, X: Any) -> Any:
+        """X as the classifier is given it."""
+        for _, step in self.steps[:-1]:
+            X = X if step in (None, "passthrough") else step.transform(X)
+        return X
+
+    @property
+    def remaining_(self) -> np.ndarray:
+        """Mask over the rows of fit: True where the row is still in the model."""
+        return self._classifier.remaining_
+
+    @property
+    def n_remaining_(self) -> int:
+        """Rows the model stands for now."""
+        return self._classifier.n_remaining_
+
+    def without_data(self) -> Self:
+        """A copy that predicts and has no rows, but for those a step holds itself."""
+        check_is_fitted(self)
+        bare = clone(self)
+        last = (self.steps[-1][0], self._classifier.without_data())
+        bare.steps = [*((name, deepcopy(step)) for name, step in self.steps[:-1]), last]
+        made: Self = bare
+        return made
+
+    @property
+    def _classifier(self) -> LogisticRegression:
+        final: LogisticRegression = self.steps[-1][1]
+        return final
+
+    def _require_rows(self, verb: str) -> None:
+        check_is_fitted(self)
+        self._classifier._require_rows(verb)
+        if not hasattr(self, "_raw"):
+            raise ValueError(f"{verb} needs the raw rows of fit, and this pipeline has none")
+
+    def __copy__(self) -> Self:
+        """A copy of its own: two models never share the mask of what remains."""
+        return deepcopy(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a pickle holds: of rows and labels those that remain."""
+        state: dict[str, Any] = dict(super().__getstate__())
+        if "_raw" in state:
+            remaining = self._classifier.remaining_
+            state["_raw"] = self._raw.of_rows(remaining)
+            state["_labels"] = None if self._labels is None else self._labels.of_rows(remaining)
+        return state
+
+
+def _fresh(step: Any) -> Any:
+    return step if step in (None, "passthrough") else clone(step)
+
+
+def _fit_transform(steps: list[tuple[str, Any]], rows: RawRows) -> Any:
+    X = rows.X
+    for _, step in steps:
+        if step not in (None, "passthrough"):
+            whole = hasattr(step, "fit_transform")
+            X = step.fit_transform(X, rows.y) if whole else step.fit(X, rows.y).transform(X)
+    return X
+
+
+def _differing(steps: list[tuple[str, Any]], rows: RawRows) -> tuple[str, ...]:
+    """The names of steps that, fitted on these rows, transform them otherwise than they do now.
+
+    Each is given what the present steps before it make of the rows, so that it is named for its own
+    memory and not for theirs.
+    """
+    found, X = [], rows.X
+    for name, step in steps:
+        if step in (None, "passthrough"):
+            continue
+        now = step.transform(X)
+        again = clone(step).fit(X, rows.y).transform(X)
+        if not _alike(now, again):
+            found.append(name)
+        X = now
+    return tuple(found)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    a, b = np.asarray(one), np.asarray(other)
+    if a.shape != b.shape:
+        return False
+    if a.dtype.kind != "f" or b.dtype.kind != "f":
+        return bool(np.array_equal(a, b))
+    scale = np.abs(b).max(axis=0, initial=0.0)
+    return bool((np.abs(a - b) <= SAME * scale).all())
