@@ -112,7 +112,7 @@ def test_exit_codes(ready, tmp_path):
 def test_an_audit_that_fails_says_so_with_its_exit_code(tmp_path):
     from workspaces import make
 
-    kept = make(tmp_path / "w", None, sigma=20.0)
+    kept = make(tmp_path / "w", None, method="influence")
     table = people.people()
     gone = [f"p{i:04d}" for i in range(3, 30)]
     chosen = [who in gone for who in table["person"].to_pylist()]
@@ -125,7 +125,7 @@ def test_an_audit_that_fails_says_so_with_its_exit_code(tmp_path):
          "0", "--report", str(tmp_path / "page.html"), "-w", str(kept.folder)],
     )  # fmt: skip
     assert result.exit_code == 1
-    assert "retrain: AccDis" in result.output
+    assert "not forgotten: " in result.output
     page = (tmp_path / "page.html").read_text()
     assert "verdict failed" in page
     assert page.count("<title>AccDis") == 3

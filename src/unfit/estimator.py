@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unfit.audit import Audit, compare
+from unfit.audit import Audit, Question, compare
 from unfit.core.objective import Rows, margins, sigmoid
 from unfit.core.sgd import Progress
 from unfit.engines.cpu import CpuEngine
@@ -198,8 +198,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     ) -> Audit:
         """Retrain independently on the remaining rows and compare; the model does not change.
 
-        X, y: test rows for AccErr; by default the remaining training rows. threshold: the AccDis
-        (in percent) up to which the verdict is good. draws: retrainings with fresh noise
+        X, y: test rows; by default the remaining training rows. threshold: the AccDis (in percent)
+        and the mean difference of probabilities (in points) up to which the verdict can be
+        "forgotten"; it rests on the weights first. draws: retrainings with fresh noise for AccDis
         (by default 5 if sigma > 0, else 1).
         """
         self._require_rows("audit")
@@ -218,15 +219,14 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
             codes = np.where(self.classes_[codes] == labels, codes, -1)
             test = Rows(X_test, codes, self.fit_intercept)
-        if draws is None:
-            draws = 5 if self._fitted.settings.sigma > 0 else 1
         rng = np.random.default_rng(random_state)
         forgotten = ~self._data.remaining
         gone = self._data.take(np.flatnonzero(forgotten & ~self._data.erased))
+        if test is None:
+            test = self._data.take(np.flatnonzero(self._data.remaining))
         n_deleted = int(np.count_nonzero(forgotten))
-        return compare(
-            self._fitted, self._state, self._data, test, gone, n_deleted, threshold, draws, rng
-        )
+        asked = Question(self._fitted, self._state, self._data, test, gone, n_deleted)
+        return compare(asked, threshold=threshold, draws=draws, rng=rng)
 
     def without_data(self) -> Self:
         """A copy that predicts and holds no row: the released weights, the classes, the names.

@@ -92,32 +92,13 @@ def _versions(found: Status, console: Console) -> None:
 
 
 def audit_screen(made: Report, console: Console) -> None:
-    a = made.audit
-    origin = (
-        f"; looked at {made.n_available:,} from {made.deleted_from}" if made.deleted_from else ""
-    )
-
-    def share(value: float | None) -> str:
-        return "-" if value is None else f"{value:.4f}"
-
-    rows = [
-        ("version", f"{made.version} ({made.method}, sigma {made.sigma:g})"),
-        ("rows", f"{a.n_remaining:,} remain, {a.n_deleted:,} deleted{origin}"),
-        ("test accuracy", f"{share(a.accuracy_updated)} (retrained {share(a.accuracy_retrained)})"),
-        ("on deleted rows", f"{share(a.deleted_accuracy_updated)} "
-                            f"(retrained {share(a.deleted_accuracy_retrained)})"),
-        ("AccErr", f"{a.acc_err:.4f} %"),
-        ("AccDis", "-" if a.acc_dis is None else f"{a.acc_dis:.4f} %" + (
-            "" if a.acc_dis_spread is None
-            else f" +- {a.acc_dis_spread:.4f} over {a.draws} draws of noise")),
-        ("weight distance", f"{a.weight_distance:.3e} relative to the retrained model"),
-        ("predictions differ", f"{100 * a.predictions_differ:.3f} % of test rows"),
-        ("residual", f"{a.residual:.3e} |gradient sum| per row"),
-        ("verdict", made.verdict),
-    ]  # fmt: skip
+    lines = dict(made.audit.lines())
+    if made.deleted_from:
+        lines["rows"] += f"; looked at {made.n_available:,} from {made.deleted_from}"
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold")
     table.add_column(overflow="fold")
-    for row in rows:
-        table.add_row(*row)
+    table.add_row("version", f"{made.version} ({made.method}, sigma {made.sigma:g})")
+    for name, value in lines.items():
+        table.add_row(name, made.verdict if name == "verdict" else value)
     console.print(table, highlight=False)

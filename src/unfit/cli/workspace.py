@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from unfit.workspace.results import Forgotten
 
 _SAID = {"read": "reading", "encode": "encoding", "train": "training", "rehearse": "rehearsing"}
+AUDIT_EXIT = {"forgotten": 0, "not forgotten": 1, "cannot tell": 3}  # 2 is an error
 
 
 def init(
@@ -360,11 +361,15 @@ def audit(
         typer.Option(help="The deleted rows with their labels, if you have them (CSV or Parquet)."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, help="Percent. Default: policy.disparity.")
+        float | None,
+        typer.Option(
+            min=0,
+            help="Percent of AccDis, and points of probability. Default: policy.disparity.",
+        ),
     ] = None,
     draws: Annotated[
         int | None,
-        typer.Option(min=1, help="Retrainings with fresh noise. Default: 5 with noise, else 1."),
+        typer.Option(min=1, help="Retrainings for AccDis. Default: 5 with noise, else 1."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Where the page goes. Default: reports/ in the workspace.")
@@ -375,7 +380,7 @@ def audit(
 ) -> None:
     """Retrain independently and compare: did the model forget? The model in use is not touched.
 
-    Exit codes: 0 passed or not measurable, 1 the disparity is over the threshold, 2 an error.
+    Exit codes: 0 forgotten, 1 not forgotten, 2 an error, 3 the audit cannot tell.
     """
     from unfit import disk
     from unfit.cli.screen import audit_screen
@@ -400,5 +405,6 @@ def audit(
     else:
         audit_screen(made, Console())
         typer.echo(f"page: {page}")
-    if made.passed is False:
-        raise typer.Exit(1)
+    code = AUDIT_EXIT[made.outcome]
+    if code:
+        raise typer.Exit(code)

@@ -92,6 +92,15 @@ def margins(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     return np.asarray(result)
 
 
+def class_probabilities(scores: np.ndarray) -> np.ndarray:
+    """From margins (n, k) to (n, classes): one-vs-rest sigmoids, scaled to sum 1."""
+    p = sigmoid(scores.astype(np.float64))
+    if p.shape[1] == 1:
+        return np.column_stack([1 - p[:, 0], p[:, 0]])
+    p = np.maximum(p, np.finfo(np.float64).tiny)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+
 def blocks(rows: Rows, mask: np.ndarray | None = None) -> Iterator[np.ndarray]:
     """X in blocks of consecutive rows, without the rows where mask is False."""
     step = block_rows(rows)

@@ -46,11 +46,11 @@ class CpuEngine:
         return other
 
     def copied(self) -> Self:
-        """The same with rows and a mask of its own: what lies in a file may change there."""
+        """The same with rows and a mask of its own: rows that are forgotten meanwhile are zeroed
+        where they lie, in a file or in memory, and stay here."""
         other = self.shared()
         rows = self.rows
-        if isinstance(rows.X, np.memmap):
-            other.rows = Rows(np.array(rows.X), rows.codes, rows.intercept)
+        other.rows = Rows(np.array(rows.X), np.array(rows.codes), rows.intercept)
         return other
 
     @classmethod

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from unfit import disk
-from unfit.audit import Audit, compare
+from unfit.audit import Audit, Question, compare
 from unfit.core.objective import Rows
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Reader
@@ -26,6 +26,7 @@ from unfit.errors import BadInput
 from unfit.methods import Method, State
 from unfit.store.records import Version
 from unfit.store.repository import Store
+from unfit.verdict import Outcome
 from unfit.workspace.config import Config
 from unfit.workspace.constants import differing
 from unfit.workspace.constants import verdict as constants_verdict
@@ -49,40 +50,35 @@ class Report:
     constants: tuple[str, ...] = ()  # columns whose constants are not a fit on what remains
 
     @property
+    def outcome(self) -> Outcome:
+        """Of the weights, unless the constants that encode the rows remember somebody."""
+        return "not forgotten" if self.constants else self.audit.outcome
+
+    @property
     def passed(self) -> bool | None:
-        """None where AccDis could not be measured though rows were deleted."""
-        if self.constants:
-            return False
-        if self.audit.acc_dis is None:
-            return None if self.audit.n_deleted else True
-        return self.audit.passed
+        """Whether it is forgotten; None where the audit cannot tell."""
+        return {"forgotten": True, "not forgotten": False, "cannot tell": None}[self.outcome]
 
     @property
     def verdict(self) -> str:
+        """The outcome and its reason."""
         if self.constants:
             return constants_verdict(self.constants)
-        if self.passed is None:
-            return (
-                "not measured on the deleted rows, which are gone: give them with --deleted FILE, "
-                "or set retention.audit_window"
-            )
         return self.audit.verdict
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Report":
         """From what `as_dict` gave, as the records keep it."""
-        said = {f.name: content[f.name] for f in fields(Audit)}
-        audit = Audit(**said | {"disparities": tuple(said["disparities"])})
         own = {f.name: content[f.name] for f in fields(cls)
                if f.name not in ("audit", "id", "constants")}  # fmt: skip
-        return cls(audit, **own, constants=tuple(content.get("constants", ())))
+        return cls(Audit.of(content), **own, constants=tuple(content.get("constants", ())))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self.audit) | {
             "disparities": list(self.audit.disparities), "version": self.version,
             "method": self.method, "sigma": self.sigma, "deleted_from": self.deleted_from,
-            "n_available": self.n_available, "passed": self.passed, "verdict": self.verdict,
-            "constants": list(self.constants),
+            "n_available": self.n_available, "passed": self.passed, "outcome": self.outcome,
+            "verdict": self.verdict, "constants": list(self.constants),
         }  # fmt: skip
 
 
@@ -105,17 +101,28 @@ class Evidence:
         self, threshold: float, draws: int | None, random_state: int | None, told: Told | None
     ) -> Report:
         """Retrain independently and compare."""
-        sigma = self.method.settings.sigma
         if told is not None:
             told("retraining independently", 0, 0)
-        made = compare(
-            self.method, self.state, self.data, self.test, self.deleted, self.n_deleted, threshold,
-            draws or (5 if sigma > 0 else 1), np.random.default_rng(random_state),
-        )  # fmt: skip
+        asked = Question(
+            method=self.method,
+            state=self.state,
+            data=self.data,
+            test=self.test,
+            deleted=self.deleted,
+            n_deleted=self.n_deleted,
+        )
+        rng = np.random.default_rng(random_state)
+        made = compare(asked, threshold=threshold, draws=draws, rng=rng)
         n = len(self.deleted)
-        origin = self.deleted_from if n else ""
-        number, found = self.version.number, self.constants
-        return Report(made, number, self.name, sigma, origin, n, constants=found)
+        return Report(
+            audit=made,
+            version=self.version.number,
+            method=self.name,
+            sigma=self.method.settings.sigma,
+            deleted_from=self.deleted_from if n else "",
+            n_available=n,
+            constants=self.constants,
+        )
 
 
 def gather(

@@ -135,11 +135,13 @@ def seconds(versions: Sequence[Version]) -> Chart | None:
 def accuracies(report: Report) -> Chart:
     """Of the updated and the retrained model, on test and on deleted rows."""
     a = report.audit
-    rows = [("test rows", "updated", a.accuracy_updated),
-            ("test rows", "retrained", a.accuracy_retrained)]  # fmt: skip
-    if a.deleted_accuracy_updated is not None and a.deleted_accuracy_retrained is not None:
-        rows += [("deleted rows", "updated", a.deleted_accuracy_updated),
-                 ("deleted rows", "retrained", a.deleted_accuracy_retrained)]  # fmt: skip
+    measured = [
+        ("test rows", "updated", a.accuracy_updated),
+        ("test rows", "retrained", a.accuracy_retrained),
+        ("deleted rows", "updated", a.deleted_accuracy_updated),
+        ("deleted rows", "retrained", a.deleted_accuracy_retrained),
+    ]
+    rows = [(on, model, value) for on, model, value in measured if value is not None]
     values = [{"on": on, "model": model, "accuracy": value} for on, model, value in rows]
     spec = {
         "data": {"values": values},

@@ -212,6 +212,11 @@ def milliseconds(value: float) -> str:
     return f"{value:,.0f} ms" if value < 10_000 else f"{value / 1000:,.1f} s"
 
 
+def outcome_of(audit: AuditRecord) -> str:
+    """Forgotten, not forgotten or cannot tell; what older audits compared shows none of them."""
+    return str(audit.report.get("outcome", "cannot tell"))
+
+
 def moment(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}"
 

@@ -1,0 +1,144 @@
+"""An independent retraining, and what a distance to it is measured by.
+
+Distances are taken in the norm of the Hessian at the retrained weights,
+
+    |w - w*|^2 = (w - w*)^T H (w - w*),
+
+which is twice what the objective is above its minimum: it does not depend on the units of a
+column. In this norm one more row moves the optimum by about |p - t| sqrt(x^T H^-1 x), its
+influence. The control is the model that never unlearned: the optimum of the remaining and the
+deleted rows together. May know methods and engines.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+
+from unfit.core import newton, objective
+from unfit.core.factors import Cholesky
+from unfit.core.objective import Rows, margins, positive_codes, sigmoid
+from unfit.core.replay import GONE, PRESENT, Cadence
+from unfit.core.trajectory import TrajectoryFile
+from unfit.engines.base import Engine
+from unfit.methods.base import Method, Settings, State
+from unfit.methods.retrain import Retrain
+
+TOLERANCE = 1e-13  # of the gradient, per row: five digits below what training asks for
+WIDEST = 4096  # columns up to which a Hessian is made for the norm alone
+SAMPLE = 4000  # remaining rows that show what one row's influence is
+_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Retraining:
+    """The optimum of the remaining rows, found from nothing, and the curvature there.
+
+    floor: its own distance to the exact optimum. factors: of the Hessians; None for rows too wide
+    to have them, and then lengths are Euclidean.
+    """
+
+    weights: np.ndarray
+    factors: Sequence[Cholesky] | None
+    floor: float
+    tilt: np.ndarray | None
+    settings: Settings
+
+    def length(self, vector: np.ndarray) -> float:
+        """|v| in the norm of the Hessian, over all problems."""
+        if self.factors is None:
+            return float(np.linalg.norm(vector))
+        pairs = zip(self.factors, vector, strict=True)
+        return float(np.sqrt(sum(np.sum((f.lower.T @ v) ** 2) for f, v in pairs)))
+
+    def distance(self, weights: np.ndarray) -> float:
+        return self.length(weights - self.weights)
+
+    def influences(self, rows: Rows) -> np.ndarray | None:
+        """How far each row, one more in the data, would move these weights; (n,)."""
+        if self.factors is None:
+            return None
+        p = rows.X.shape[1]
+        total = np.zeros(len(rows))
+        chance = sigmoid(margins(rows.X, self.weights).astype(np.float64))
+        error = chance - (rows.codes[:, None] == positive_codes(len(self.weights)))
+        for start in range(0, len(rows), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            X = np.ones((len(rows.X[part]), rows.d))
+            X[:, :p] = rows.X[part]
+            for c, factor in enumerate(self.factors):
+                whitened = scipy.linalg.solve_triangular(factor.lower, X.T, lower=True)
+                total[part] += error[part, c] ** 2 * np.sum(whitened**2, axis=0)
+        return np.asarray(np.sqrt(total))
+
+    def control(self, data: Engine, deleted: Rows) -> np.ndarray:
+        """The optimum of the remaining rows and the deleted ones: what not to unlearn leaves."""
+        n = data.n_remaining + len(deleted)
+        ridge, tilt = self.settings.l2 * n, 0.0 if self.tilt is None else self.tilt
+
+        def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            value, gradient = data.value_gradient_sum(W)
+            more, of_deleted = objective.value_gradient_sum(deleted, W)
+            value = value + more + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
+            linear = np.einsum("kd,kd->k", np.broadcast_to(tilt, W.shape), W)
+            return value + linear, gradient + of_deleted + ridge * W + tilt
+
+        def hessian(W: np.ndarray) -> np.ndarray:
+            both = data.hessian_sum(W) + objective.hessian_sum(deleted, W)
+            return both + ridge * np.eye(data.d)
+
+        found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * n, 1)
+        return found.weights
+
+
+def retrain(method: Method, data: Engine, tilt: np.ndarray | None = None) -> Retraining:
+    """Train on the remaining rows from nothing, without noise, as far as float64 goes.
+
+    tilt: of INFLUENCE's objective, which is part of what is minimised.
+    """
+    s = replace(method.settings, tol=TOLERANCE, sigma=0.0, solver="newton")
+    weights = Retrain(s).optimum(data, np.random.default_rng(0), tilt=tilt)
+    gradient = data.gradient_sum(weights) + s.l2 * data.n_remaining * weights
+    if tilt is not None:
+        gradient = gradient + tilt
+    if data.d > WIDEST:
+        floor = float(np.linalg.norm(gradient)) / (s.l2 * data.n_remaining)
+        return Retraining(weights, None, floor, tilt, s)
+    ridge = s.l2 * data.n_remaining * np.eye(data.d)
+    factors = [Cholesky.of(h + ridge) for h in data.hessian_sum(weights)]
+    left = [
+        scipy.linalg.solve_triangular(f.lower, g, lower=True)
+        for f, g in zip(factors, gradient, strict=True)
+    ]
+    return Retraining(weights, factors, float(np.linalg.norm(left)), tilt, s)
+
+
+def replayed(state: State, data: Engine) -> np.ndarray | None:
+    """A stored SGD run made again on the remaining rows, every step of it computed."""
+    run = state.run
+    if run is None:
+        return None
+    fate = np.where(data.remaining, PRESENT, GONE).astype(np.uint8)[run.row_of]
+    own, target = data.shared(), TrajectoryFile(run.file.array.shape)
+    weights, _ = own.replay(
+        own.lay_out(run.row_of),
+        run.plan,
+        Cadence(0, 1),
+        fate,
+        run.counts,
+        run.file.array,
+        target.array,
+        radius=run.radius,
+    )
+    return weights
+
+
+def draw(
+    method: Method, data: Engine, optimum: np.ndarray, count: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """The weights of so many retrainings as they would be released, with fresh randomness."""
+    same = type(method).train is Method.train and method.solver == "newton"
+    if same:  # whose optimum is the same every time: the noise alone is drawn again
+        return [method.released(optimum, data, rng) for _ in range(count)]
+    return [method.train(data, rng).weights for _ in range(count)]

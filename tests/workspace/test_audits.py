@@ -1,0 +1,118 @@
+"""Audits of a workspace: with the deleted rows, without them, and while people are forgotten."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+from workspaces import make
+
+import people
+from unfit.cli import app
+from unfit.data import dataset as datasets
+from unfit.workspace import Workspace, auditing
+
+TABLE = people.people(n=3000, subjects=1200)
+
+
+@pytest.fixture
+def ws(tmp_path: Path):  # type: ignore[no-untyped-def]
+    with make(tmp_path / "w", None, table=TABLE).open() as found:
+        yield found
+
+
+def subject(ws: Workspace) -> str:
+    """Somebody whose rows are trained on."""
+    with ws._writing() as keeper:
+        d = keeper.dataset()
+        at = int(np.flatnonzero(d.live)[0])
+        text = d.subject_ids.text(int(d["subjects"][at]))
+    assert text is not None
+    return text
+
+
+def rows_of(who: str, folder: Path) -> Path:
+    chosen = [name == who for name in TABLE["person"].to_pylist()]
+    return people.write(TABLE.filter(pa.array(chosen)), folder / "gone.parquet")
+
+
+def forget_nothing(ws: Workspace, who: str) -> None:
+    """Forget somebody, but leave the weights as they were."""
+    with ws._writing() as keeper:
+        before = keeper.load().state.weights.copy()
+    ws.forget(subjects=[who])
+    with ws._writing() as keeper:
+        loaded = keeper.load()
+        loaded.state = replace(loaded.state, weights=before, statistics=None, near=None)
+
+
+def test_one_person_forgotten_and_one_who_is_not(ws: Workspace, tmp_path: Path) -> None:
+    who = subject(ws)
+    forget_nothing(ws, who)
+    gone = rows_of(who, tmp_path)
+    assert ws.audit(deleted=gone, random_state=0).outcome == "not forgotten"
+    other = subject(ws)
+    ws.forget(subjects=[other])  # one Newton step, from wherever it was, brings both out
+    for report in (ws.audit(deleted=rows_of(other, tmp_path)), ws.audit()):
+        assert report.outcome == "forgotten", report.verdict
+        assert report.passed is True
+
+
+def test_without_the_deleted_rows_one_person_left_in_is_seen(ws: Workspace) -> None:
+    forget_nothing(ws, subject(ws))
+    report = ws.audit(random_state=0)
+    assert report.n_available == 0
+    assert report.outcome == "not forgotten"
+    assert "of a typical row's influence" in report.verdict
+
+
+def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:
+    ws.forget(subjects=[subject(ws)])
+    report = ws.audit(random_state=0)
+    kept = ws.store.audits()[-1]
+    assert kept.passed is report.passed
+    assert replace(auditing.Report.of(kept.report), id=report.id) == report
+    assert kept.report["outcome"] == "forgotten"
+
+
+def test_the_exit_code_is_the_verdict(tmp_path: Path) -> None:
+    kept = make(tmp_path / "w", None, table=TABLE, sigma=20.0)
+
+    def ask(*more: str) -> int:
+        return CliRunner().invoke(app, ["audit", *more, "-w", str(kept.folder)]).exit_code
+
+    assert ask() == 0  # nothing was deleted
+    with kept.open() as ws:
+        who = subject(ws)
+        ws.forget(subjects=[who])
+        # as a method without a centre leaves it: noise is in all that is kept
+        with ws._writing() as keeper:
+            loaded = keeper.load()
+            loaded.state = replace(loaded.state, kept_centre=None, statistics=None, near=None)
+        report = ws.audit(deleted=rows_of(who, tmp_path), random_state=0)
+    assert report.outcome == "cannot tell"
+    assert "nobody could tell" in report.verdict
+    help_text = " ".join(CliRunner().invoke(app, ["audit", "--help"]).output.split())
+    assert "0 forgotten, 1 not forgotten, 2 an error, 3 the audit cannot tell" in help_text
+
+
+@pytest.mark.parametrize("in_memory", [0, 1 << 29])
+def test_rows_erased_during_an_audit_stay_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: int
+) -> None:
+    """Rows too many to be kept in memory, and few that are."""
+    monkeypatch.setattr(datasets, "IN_MEMORY", in_memory)
+    with make(tmp_path / "w", None, table=TABLE).open() as ws:
+        with ws._writing() as keeper:
+            evidence = auditing.gather(
+                keeper.load(), ws.config, keeper.retained, keeper.store, None
+            )
+        before = np.array(evidence.data.rows.X)
+        ws.forget(subjects=[subject(ws)])
+        with ws._writing() as keeper:
+            assert (keeper.dataset()["X"][0] == 0).all()  # they are gone from the files
+        np.testing.assert_array_equal(evidence.data.rows.X, before)
+        report = evidence.weigh(1.0, None, 0, None)
+        assert report.audit.weight_distance < 1e-6
