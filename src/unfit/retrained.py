@@ -86,7 +86,7 @@ class Retraining:
 
         def hessian(W: np.ndarray) -> np.ndarray:
             both = data.hessian_sum(W) + objective.hessian_sum(deleted, W)
-            return both + ridge * np.eye(data.d)
+            return np.asarray(both + ridge * np.eye(data.d))
 
         found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * n, 1)
         return found.weights

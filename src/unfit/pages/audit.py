@@ -103,14 +103,21 @@ def _disparity(a: Audit) -> str:
     return f"{a.acc_dis:.4f} %{spread}"
 
 
-def distances_plot(report: Report) -> str:
-    """How far the model is from a retraining, beside one that never unlearned."""
+def distances_of(report: Report) -> list[tuple[str, float]]:
+    """How far the weights are from a retraining, beside those of a model that never unlearned."""
     a = report.audit
     if a.control_distance is None:
-        return ""
+        return []
     bars = [("this model", a.weight_distance), ("never unlearned", a.control_distance)]
     if a.retrainings_differ is not None:
         bars.append(("another retraining", a.retrainings_differ))
+    return bars
+
+
+def distances_plot(report: Report) -> str:
+    bars = distances_of(report)
+    if not bars:
+        return ""
     groups = [("from a retraining", bars)]
     return svg.pairs(groups, label="distance of the weights from those of a retraining")
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unfit.pages import svg
+from unfit.pages.audit import distances_of, distances_plot
 from unfit.store.records import Decision, Version
 from unfit.workspace.auditing import Report
 
@@ -130,6 +131,24 @@ def seconds(versions: Sequence[Version]) -> Chart | None:
     label = "time to make each version, in milliseconds"
     points = [(str(r["version"]), float(r["ms"]), r["kind"] != "updated") for r in rows[-_PLAIN:]]
     return Chart(spec, svg.timeline(points, unit=" ms", label=label), label)
+
+
+def distances(report: Report) -> Chart | None:
+    """Of the weights from those of a retraining, beside a model that never unlearned."""
+    plain = distances_plot(report)
+    if not plain:
+        return None
+    spec = {
+        "data": {"values": [{"model": name, "distance": v} for name, v in distances_of(report)]},
+        "height": 110,
+        "mark": {"type": "bar", "cornerRadiusEnd": 3},
+        "encoding": {
+            "y": {"field": "model", "type": "nominal", "title": None, "sort": None},
+            "x": {"field": "distance", "type": "quantitative", "title": "relative distance"},
+            "tooltip": [{"field": "model"}, {"field": "distance", "format": ".3~e"}],
+        },
+    }
+    return Chart(spec, plain, "distance of the weights from those of a retraining")
 
 
 def accuracies(report: Report) -> Chart:

@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from unfit.data.ids import id_list
 from unfit.errors import BadInput, UnfitError
-from unfit.pages.audit import audit_page, distances_plot, facts_of
+from unfit.pages.audit import audit_page, facts_of
 from unfit.service import looking
 from unfit.service.api import erasures, jobs, versions
 from unfit.service.api.common import parts
@@ -264,14 +264,14 @@ def _audit(request: Request, id: int) -> dict[str, Any]:
     job = jobs.find(p, "audit", id)
     found = jobs.record(p, job)
     if found is None:
-        return {"job": job, "report": None, "facts": (), "chart": None, "distances": ""}
+        return {"job": job, "report": None, "facts": (), "chart": None, "distances": None}
     report = Report.of(found.report)
     return {
         "job": job,
         "report": report,
         "facts": facts_of(report),
         "chart": charts.accuracies(report),
-        "distances": distances_plot(report),
+        "distances": charts.distances(report),
     }
 
 
