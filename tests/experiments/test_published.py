@@ -145,13 +145,13 @@ def test_a_stream_retrains_where_the_rule_says(laboratory):
     """Both manners against the rule applied by hand to models made one after the other."""
     runs = [Run("positions", "tiny", "targeted-informed", method="fisher", policy=policy,
                 manner=manner) for policy in ("0.5%", "1000%")
-            for manner in ("published", "product")]  # fmt: skip
+            for manner in ("published", "rehearsed", "product")]  # fmt: skip
     rows = dict(do(laboratory, runs))
     slope = rows[runs[0]]["slope"]
     counts = counts_of(Course(0.2, 4), laboratory.data.n)
     order = laboratory.deletion("targeted-informed", 0.2, 0).rows
     method = laboratory.method(CONTENDERS["fisher"], 0.0)
-    for manner in ("published", "product"):
+    for manner in ("published", "rehearsed", "product"):
         state = laboratory.trained_by(CONTENDERS["fisher"], 0.0, 0)
         data, gone, where = laboratory.engine.shared(), 0, []
         reference = laboratory.accuracy(state.weights)

@@ -1,12 +1,14 @@
 """The published streams: batch after batch of one law under a threshold, and where it retrains.
 
 The rule is the paper's: c from a rehearsal, estimate = c x AccErr_init, over the threshold means
-retrain. What becomes of the retrained model differs:
+retrain. It is followed in three manners:
 
-published  its accuracy is the new initial one; unlearning goes on from the model that was never
-           retrained. (All of the published streams of a law end with the same unlearned model,
-           whatever their threshold and wherever they retrained.)
-product    it is employed, and unlearning goes on from it, as a workspace does.
+published  with the published c. A retrained model's accuracy is the new initial one, and unlearning
+           goes on from the model that was never retrained. (All of the published streams of a law
+           end with the same unlearned model, whatever their threshold and wherever they retrained.)
+rehearsed  the same, with c from a rehearsal of our own.
+product    with our own c; the retrained model is employed, and unlearning goes on from it, as a
+           workspace does.
 
 A stream yields one row: how often it retrained, and after how many rows.
 """
@@ -67,12 +69,14 @@ def positions(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run
     counts = counts_of(course, laboratory.data.n)
     order = laboratory.deletion(law, counts[-1] / laboratory.data.n, seed).rows
     walk = _Walk(laboratory, CONTENDERS[runs[0].method].name, law, seed, order)
+    theirs = {stream.slope for stream in published.streams() if stream.dataset == laboratory.name}
     for run in runs:
         threshold = float(run.policy.rstrip("%"))
-        if run.manner == "published":
-            where = walk.reset_accuracy_only(counts, threshold)
+        slope = next(iter(theirs), walk.slope) if run.manner == "published" else walk.slope
+        if run.manner == "product":
+            where, final = walk.restart(counts, slope, threshold)
         else:
-            where = walk.restart(counts, threshold)
+            where, final = walk.reset_accuracy_only(counts, slope, threshold)
         yield (
             run,
             {
@@ -80,9 +84,9 @@ def positions(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run
                 "batches": len(counts),
                 "retrainings": len(where),
                 "positions": " ".join(map(str, where)),
-                "slope": walk.slope,
+                "slope": slope,
                 "acc_test_initial": walk.initial,
-                "acc_test_unlearned": walk.final,
+                "acc_test_unlearned": final,
                 "seconds_spent": perf_counter() - start,
             },
         )
@@ -99,9 +103,8 @@ class _Walk:
         self._method: Method = laboratory.method(CONTENDERS[method], 0.0)
         self._start = State(method, laboratory.initial(seed), laboratory.data.n)
         self.initial = laboratory.accuracy(self._start.weights)
-        self.final = self.initial
         self.slope = self._rehearsed()
-        self._never: list[float] = []
+        self._never: list[np.ndarray] = []
 
     def _rehearsed(self) -> float:
         laboratory = self._laboratory
@@ -115,44 +118,57 @@ class _Walk:
         )  # fmt: skip
         return baseline.slope
 
-    def reset_accuracy_only(self, counts: Sequence[int], threshold: float) -> list[int]:
-        """As published: a retraining changes the accuracy that the next ones are held against."""
-        if not self._never:
-            self._never = list(self._accuracies(counts, None))
-        where, reference = [], self.initial
-        for count, accuracy in zip(counts, self._never, strict=True):
-            if self.slope * sape(reference, accuracy) > threshold:
+    def reset_accuracy_only(
+        self, counts: Sequence[int], slope: float, threshold: float
+    ) -> tuple[list[int], float]:
+        """As published: a retraining changes the accuracy that the next ones are held against.
+
+        Where it retrained, and the accuracy of the unlearned model at the end.
+        """
+        where, reference, accuracy = [], self.initial, self.initial
+        for count, weights in zip(counts, self._chain(counts), strict=True):
+            accuracy = self._laboratory.accuracy(weights)
+            if slope * sape(reference, accuracy) > threshold:
                 where.append(count)
                 reference = self._laboratory.accuracy(self._retrained(count))
-        self.final = self._never[-1]
-        return where
+        return where, accuracy
 
-    def restart(self, counts: Sequence[int], threshold: float) -> list[int]:
+    def restart(
+        self, counts: Sequence[int], slope: float, threshold: float
+    ) -> tuple[list[int], float]:
         """As the product does it: unlearning goes on from the retrained model."""
+        never = self._chain(counts)
         where: list[int] = []
-        for _ in self._accuracies(counts, threshold, where):
-            pass
-        return where
-
-    def _accuracies(
-        self, counts: Sequence[int], threshold: float | None, where: list[int] | None = None
-    ) -> Iterator[float]:
-        laboratory, data = self._laboratory, self._laboratory.engine.shared()
-        state, gone, reference = self._start, 0, self.initial
-        rng = generator("positions", laboratory.name, self._law, self._seed)
-        for count in counts:
-            batch, gone = self._order[gone:count], count
-            state = self._method.unlearn(state, data, batch, rng)
+        reference, accuracy = self.initial, self.initial
+        state, data = self._start, self._laboratory.engine.shared()
+        for at, count in enumerate(counts):
+            batch = self._order[counts[at - 1] if at else 0 : count]
+            if where:
+                state = self._method.unlearn(state, data, batch, self._rng())
+            else:  # nothing was retrained yet: the same models
+                state = State(state.method, never[at], data.n_remaining - len(batch))
             data.forget(batch)
-            accuracy = laboratory.accuracy(state.weights)
-            if threshold is not None and self.slope * sape(reference, accuracy) > threshold:
-                weights = self._retrained(count)
-                state = State(state.method, weights, data.n_remaining)
-                accuracy = reference = laboratory.accuracy(weights)
-                assert where is not None
+            accuracy = self._laboratory.accuracy(state.weights)
+            if slope * sape(reference, accuracy) > threshold:
                 where.append(count)
-            self.final = accuracy
-            yield accuracy
+                state = State(state.method, self._retrained(count), data.n_remaining)
+                accuracy = reference = self._laboratory.accuracy(state.weights)
+        return where, accuracy
+
+    def _chain(self, counts: Sequence[int]) -> list[np.ndarray]:
+        """Weights after every batch, never retrained; made once."""
+        if not self._never:
+            state, data, gone = self._start, self._laboratory.engine.shared(), 0
+            for count in counts:
+                batch, gone = self._order[gone:count], count
+                state = self._method.unlearn(state, data, batch, self._rng())
+                data.forget(batch)
+                self._never.append(state.weights)
+        return self._never
+
+    def _rng(self) -> np.random.Generator:
+        """For unlearning without noise, which draws nothing."""
+        return generator("positions", self._laboratory.name, self._law, self._seed)
 
     def _retrained(self, count: int) -> np.ndarray:
         fraction = count / self._laboratory.data.n

@@ -257,23 +257,23 @@ def published_streams(findings: Findings) -> Table:
         for (law, policy), alike in here.groupby(["law", "policy"], sort=False):
             ours = {one.manner: one for one in alike[alike["seed"] == 0].itertuples()}
             stream = theirs.get((s.name, str(law), str(policy)))
-            one = ours.get("published") or next(iter(ours.values()))
+            one = ours.get("rehearsed") or next(iter(ours.values()))
+            manners = [ours.get(manner) for manner in ("published", "rehearsed", "product")]
             rows.append((
-                s.title, str(law), str(policy),
-                len(stream.positions) if stream else None, _count(ours.get("published")),
-                _count(ours.get("product")), stream.slope if stream else None, float(one.slope),
-                " ".join(map(str, stream.positions)) or "-" if stream else None,
-                _where(ours.get("published")), _where(ours.get("product")),
+                s.title, str(law), str(policy), len(stream.positions) if stream else None,
+                *(_count(way) for way in manners), stream.slope if stream else None,
+                float(one.slope), " ".join(map(str, stream.positions)) or "-" if stream else None,
+                *(_where(way) for way in manners),
             ))  # fmt: skip
     columns = {
-        "data set": "", "law": "", "threshold": "", "published": "d", "ours": "d", "product": "d",
-        "c, published": ".3f", "c": ".3f", "published positions": "", "our positions": "",
-        "product's positions": "",
+        "data set": "", "law": "", "threshold": "", "published": "d", "ours, their c": "d",
+        "ours, our c": "d", "product": "d", "their c": ".3f", "our c": ".3f", "published at": "",
+        "ours at, their c": "", "ours at, our c": "", "product at": "",
     }  # fmt: skip
     note = (
-        "How often a stream of FISHER's updates retrains, and after how many deleted rows. Ours: "
-        "in the published manner, c from our own rehearsal; product: unlearning goes on from the "
-        "retrained model, as in a workspace."
+        "How often a stream of FISHER's updates retrains, and after how many deleted rows. Ours is "
+        "in the published manner, with the published c and with one from our own rehearsal; in the "
+        "product unlearning goes on from the retrained model, as in a workspace."
     )
     return _table("published-streams", columns, rows, note)
 

@@ -8,8 +8,12 @@ from unfit.experiments import published
 from unfit.experiments.figures.look import SOFT, legend, panels
 from unfit.experiments.findings import Findings, Subject
 
-MANNERS = {"published": ("#0072B2", "ours, in their manner"), "product": ("#D55E00", "product")}
-LANES = {"theirs": 0.24, "published": 0.0, "product": -0.24}
+MANNERS = {
+    "published": ("#0072B2", "ours, with their c"),
+    "rehearsed": ("#009E73", "ours, with our c"),
+    "product": ("#D55E00", "product"),
+}
+LANES = {"theirs": 0.3, "published": 0.1, "rehearsed": -0.1, "product": -0.3}
 
 
 def streams(findings: Findings) -> Figure:
@@ -49,4 +53,4 @@ def _panel(axis: Axes, findings: Findings, subject: Subject, law: str) -> None:
 
 def _ticks(axis: Axes, height: float, where: list[int], colour: str) -> None:
     axis.axhline(height, color=colour, linewidth=0.4, alpha=0.6)
-    axis.vlines(where, height - 0.09, height + 0.09, color=colour, linewidth=1.8)
+    axis.vlines(where, height - 0.08, height + 0.08, color=colour, linewidth=1.8)
