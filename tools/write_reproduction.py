@@ -2,14 +2,21 @@
 
     python tools/write_reproduction.py FOLDER
 
-FOLDER is the --output of `unfit reproduce`. Pictures and tables go to
-docs/reproduction/, the runs stay where they are.
+FOLDER is the --output of `unfit reproduce`. Pictures, tables and the runs themselves (runs.parquet,
+with what is known of the data sets in subjects.json) go to docs/reproduction/: a test computes
+every sentence of the document from them again.
 """
 
+import json
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
+from unfit.experiments.agreement import Agreement
+from unfit.experiments.claims import Claim
 from unfit.experiments.significance import LEVEL
 from unfit.experiments.study import Outcome, Study, reproduce
 from unfit.pages.reproduction import CORRECTED, reproduction_page, speed_check
@@ -22,6 +29,7 @@ HOW = (
     f"signs; `<` or `>` means p of at most {LEVEL:g}, `~` that the seeds do not tell. Nothing was "
     "corrected for the number of tests."
 )
+UNKEPT = ["processor", "load", "when", "cores"]  # of runs that are committed
 SHOWN = 60  # rows of a table that are shown in the document itself
 
 
@@ -39,29 +47,28 @@ def main(folder: Path) -> None:
                 shutil.copyfile(path.with_suffix(kind), place / path.with_suffix(kind).name)
     for table in (*outcome.tables, *outcome.data):
         table.write(place)
-    (DOCS / "reproduction.md").write_text(document(outcome, folder), encoding="utf-8")
+    outcome.findings.frame.drop(columns=UNKEPT, errors="ignore").to_parquet(place / "runs.parquet")
+    subjects = [asdict(subject) for subject in outcome.findings.subjects]
+    (place / "subjects.json").write_text(json.dumps(subjects, indent=1) + "\n", encoding="utf-8")
+    (DOCS / "reproduction.md").write_text(document(outcome), encoding="utf-8")
 
 
-def document(outcome: Outcome, folder: Path) -> str:
+def document(outcome: Outcome) -> str:
     lines = [
         "# The paper, reproduced", "",
         "Every figure and table of *Certifiable Machine Unlearning for Linear Models* (Mahadevan "
         "and Mathioudakis), run with unfit on real data, beside what the authors published. This "
         "page is written by `tools/write_reproduction.py` from the runs of", "",
         "```console", "$ UNFIT_DATA=... unfit reproduce all", "```", "",
-        f"{outcome.finished:,} runs; {_cost(outcome, folder)} {_machine(outcome)} HIGGS is a real "
+        f"{outcome.finished:,} runs; {_cost(outcome)} {_machine(outcome)}{_missing(outcome)} HIGGS "
+        "is a real "
         "subset of the UCI set; EPSILON was not to be had. How to add a method, a data set or a "
         "law: [extending.md](extending.md).", "",
         "## What the paper claims", "", HOW, "",
     ]  # fmt: skip
-    for claim in outcome.claims:
-        lines.append(f"**{claim.sentence}** {claim.summary.capitalize()}.")
-        lines += [f"- {v.said if v.holds else f'**{v.said}**'} on {title}: {v.figure}"
-                  for title, v in claim.verdicts.items()]  # fmt: skip
-        lines.append("")
+    lines += claim_lines(outcome.claims)
     lines += ["## Beside the published values", ""]
-    lines += [f"- {'Within' if a.within else '**Out of**'} bounds. {a.sentence}."
-              for a in outcome.agreements]  # fmt: skip
+    lines += agreement_lines(outcome.agreements)
     for title, ours, whose, theirs, exact in speed_check(outcome):
         reached = "" if ours >= theirs else " **Not reached.**"
         lines.append(
@@ -106,7 +113,34 @@ def document(outcome: Outcome, folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cost(outcome: Outcome, folder: Path) -> str:
+def claim_lines(claims: Sequence[Claim]) -> list[str]:
+    lines = []
+    for claim in claims:
+        lines.append(f"**{claim.sentence}** {claim.summary.capitalize()}.")
+        for title, verdict in claim.verdicts.items():
+            said = verdict.said if verdict.holds else f"**{verdict.said}**"
+            lines.append(f"- {said} on {title}: {verdict.figure}")
+        lines.append("")
+    return lines
+
+
+def agreement_lines(agreements: Sequence[Agreement]) -> list[str]:
+    return [
+        f"- {'Within' if each.within else '**Out of**'} bounds. {each.sentence}."
+        for each in agreements
+    ]
+
+
+def _missing(outcome: Outcome) -> str:
+    """What the plans name and was not run, by kind and data set."""
+    if not outcome.missing:
+        return ""
+    counts = Counter((run.kind, run.dataset) for run in outcome.missing)
+    listed = ", ".join(f"{count} {kind} on {name}" for (kind, name), count in counts.items())
+    return f" {len(outcome.missing):,} more that the plans name were not run: {listed}."
+
+
+def _cost(outcome: Outcome) -> str:
     """Seconds that the runs took: beside each other, and alone."""
     frame = outcome.findings.frame
     alone = frame["kind"].isin(["timing", "stream"])

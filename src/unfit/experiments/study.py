@@ -78,6 +78,7 @@ class Outcome:
     quick: bool
     written: list[Path] = field(default_factory=list)
     data: list[Table] = field(default_factory=list)  # what figures were drawn from
+    missing: list[Run] = field(default_factory=list)  # what the plans name and nobody ran
 
 
 def chosen(names: Sequence[str]) -> list[Plan]:
@@ -134,6 +135,7 @@ def finish(
     frame = frame[frame["dataset"].isin(laboratories)]
     findings = Findings(frame, subjects)
     figures, tables, data, written = [], [], [], []
+    missing = runs.missing(wanted)
     for plan in chosen(study.names):
         if plan.name in FIGURES:
             if not any(s.volumes for s in findings.real):
@@ -153,8 +155,7 @@ def finish(
             written.append(study.folder / "tables" / f"{plan.name}.txt")
     return Outcome(
         findings, figures, tables, claims(findings), agreements(findings), farther(findings),
-        machine(), done, len(set(wanted)) - len(runs.missing(wanted)), 0.0, study.quick, written,
-        data,
+        machine(), done, len(set(wanted)) - len(missing), 0.0, study.quick, written, data, missing,
     )  # fmt: skip
 
 
