@@ -10,6 +10,8 @@ from unfit.data import catalog
 from unfit.data.catalog import prepared, scaling
 from unfit.data.catalog.entry import Entry, Prepared
 
+OF_TEN = ("mnist-b", "cifar2")  # two of ten classes, divided by the largest norm of all
+
 
 def unchecked(entry: Entry) -> Entry:
     """The entry for made-up files: they have other checksums."""
@@ -32,5 +34,6 @@ def routes(entry: Entry, data: Path, *writers: Callable[[Path], None]) -> list[P
     for other in made[1:]:
         for name in ("X", "y", "X_test", "y_test"):
             np.testing.assert_array_equal(getattr(other, name), getattr(made[0], name))
-    assert np.isclose(scaling.largest_norm(made[0].X), 1, atol=1e-6)
+    if entry.name not in OF_TEN:
+        assert np.isclose(scaling.largest_norm(made[0].X), 1, atol=1e-6)
     return made

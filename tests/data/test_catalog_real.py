@@ -78,7 +78,8 @@ def test_real_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip(f"UNFIT_DATA holds no {entry.sources[0].files[0].name}")
     made = catalog.load(name)
     assert (*made.X.shape, len(made.y_test), made.k) == SHAPES[name]
-    assert np.isclose(scaling.largest_norm(made.X), 1, atol=1e-6)
+    norm = {"mnist-b": 0.9326, "cifar2": 0.9399}.get(name, 1)  # of two classes, by that of ten
+    assert np.isclose(scaling.largest_norm(made.X), norm, atol=1e-4)
     share = np.bincount(made.y)[entry.target] / made.n
     assert entry.volumes is not None
     assert entry.volumes[2] <= entry.theta < share  # there are so many rows to delete
@@ -94,6 +95,5 @@ def test_real_mnist_b_is_scaled_as_published(monkeypatch: pytest.MonkeyPatch) ->
     made = catalog.load("mnist-b")
     with np.load(Path(REAL or "") / "mnist.npz") as arrays:
         kept = np.isin(arrays["y_train"], (3, 8))
-        pixels = arrays["x_train"][kept] / 255
-    rows = (pixels - pixels.mean()) / pixels.std()
-    np.testing.assert_allclose(made.X, rows / np.linalg.norm(rows, axis=1).max(), atol=1e-6)
+        rows = (arrays["x_train"] / np.float32(255) - 0.1307) / 0.3081
+    np.testing.assert_allclose(made.X, rows[kept] / np.linalg.norm(rows, axis=1).max(), atol=1e-6)

@@ -148,9 +148,9 @@ class Prepared:
 
     @property
     def training(self) -> Training:
-        """The entry's; on a subset, as many steps as on the whole."""
+        """The entry's; on a subset of a set of the paper, as many steps as on the whole."""
         whole = self.entry.rows
-        if whole is None or self.n >= whole or self.entry.speed_only:
+        if whole is None or self.n >= whole or not self.entry.paper:
             return self.entry.training
         return self.entry.training.for_subset(self.n, whole)
 
