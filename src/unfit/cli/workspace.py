@@ -54,6 +54,22 @@ def init(
     format: Annotated[
         str | None, typer.Option(help="csv, parquet or libsvm; else by name.")
     ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Between the cells of a CSV file. Default: found out.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Before a fraction: . or , . Default: found out.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a CSV file, such as latin-1. Default: found out.")
+    ] = None,
+    numeric: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of numbers; what is none there is missing (repeatable)."),
+    ] = None,
+    drop_missing: Annotated[
+        bool, typer.Option("--drop-missing", help="Leave out rows without label, subject or id.")
+    ] = False,
     method: Annotated[
         str, typer.Option(help="fisher, influence, deltagrad or retrain.")
     ] = "fisher",
@@ -85,6 +101,7 @@ def init(
 
     Example: unfit init customers.parquet --label churned --subject customer_id
     """
+    from unfit.data.dialect import Dialect
     from unfit.workspace import init as create
 
     folder = workspace or Path(DEFAULT)
@@ -94,16 +111,30 @@ def init(
             ignore=ignore or (), table=table, query=query, format=format, method=method,
             sigma=sigma, threshold=threshold, test_share=test_share,
             max_categories=max_categories, store=store, random_state=random_state,
-            audit_window=audit_window,
+            audit_window=audit_window, delimiter=delimiter, decimal=decimal, encoding=encoding,
+            numeric=numeric or (), drop_missing=drop_missing,
             progress=lambda n: told("looking", n, 0),
         )  # fmt: skip
     kinds = {k: sum(c.kind == k for c in made.columns) for k in ("numeric", "boolean", "category")}
     if as_json:
         say({"workspace": str(folder), "rows": made.rows, "columns": kinds,
-             "ignored": list(made.ignored)})  # fmt: skip
+             "ignored": list(made.ignored), "dropped": made.dropped, "remarks": made.remarks,
+             "delimiter": made.dialect and made.dialect.delimiter,
+             "encoding": made.dialect and made.dialect.encoding})  # fmt: skip
         return
     found = ", ".join(f"{n} {k}" for k, n in kinds.items() if n)
     typer.echo(f"{made.rows:,} rows, columns: {found}")
+    if made.dialect is not None and made.dialect != Dialect():
+        name = {"\t": "tabs", ";": "semicolons", ",": "commas"}.get(made.dialect.delimiter)
+        between = name or repr(made.dialect.delimiter)
+        typer.echo(f"cells are cut at {between}, letters are {made.dialect.encoding}")
+    by_comma = [c.name for c in made.columns if c.kind == "numeric" and c.decimal == ","]
+    if by_comma:
+        typer.echo(f"fractions stand after a comma: {', '.join(by_comma)}")
+    if made.dropped:
+        typer.echo(f"rows left out because label, subject or row id is missing: {made.dropped:,}")
+    for remark in made.remarks:
+        typer.echo(remark)
     if made.ignored:
         typer.echo(f"left out: {', '.join(made.ignored)}")
     if subject is None:
@@ -144,6 +175,10 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
             f"subjects in training and test\n"
             f"test accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
         )
+        if made.dropped:
+            typer.echo(f"rows left out because label, subject or id is missing: {made.dropped:,}")
+        for name, count in made.unreadable.items():
+            typer.echo(f"column {name!r}: {count:,} values are no numbers and count as missing")
         if made.left_out:
             typer.echo(f"rows left out because the deletion list names them: {made.left_out:,}")
         if not again:

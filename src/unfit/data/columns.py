@@ -19,6 +19,7 @@ Kind = Literal["numeric", "boolean", "category"]
 MISSING = ""  # the category of a missing value
 UNSEEN = -1  # the code of a category that the vocabulary does not have
 MAX_DISTINCT = 200_000
+NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
 TRUE = ("true", "t", "yes", "y", "1")
 FALSE = ("false", "f", "no", "n", "0")
 
@@ -29,6 +30,8 @@ class Column:
 
     scale: "standard" is (x - mean) / sd, "range" is (x - min) / (max - min), "none" leaves x.
     missing: what stands for a missing number: its mean, "error", or a number.
+    decimal: what stands before the fraction where numbers are written as text.
+    unreadable: what a text that is no number is taken for.
     """
 
     name: str
@@ -42,6 +45,8 @@ class Column:
     categories: tuple[str, ...] | None = None
     max_categories: int = 50
     unseen: Literal["ignore", "error"] = "ignore"
+    decimal: Literal[".", ","] = "."
+    unreadable: Literal["error", "missing"] = "error"
 
     def __post_init__(self) -> None:
         where = f"column {self.name!r}"
@@ -107,7 +112,7 @@ def numbers(array: pa.Array, column: Column, first_row: int, where: str) -> np.n
     if column.kind == "boolean":
         values = _truth(array, column.name, first_row, where)
     else:
-        values = _float64(array, column.name, first_row, where)
+        values = _float64(array, column, first_row, where)
     if column.missing == "error" and np.isnan(values).any():
         row = first_row + int(np.argmax(np.isnan(values)))
         raise BadInput(f"{where}: row {row}, column {column.name!r}: the value is missing")
@@ -122,26 +127,52 @@ def numbers(array: pa.Array, column: Column, first_row: int, where: str) -> np.n
     return small
 
 
-def _float64(array: pa.Array, name: str, first_row: int, where: str) -> np.ndarray:
-    kind = array.type
+def _float64(array: pa.Array, column: Column, first_row: int, where: str) -> np.ndarray:
+    kind, name = array.type, column.name
     if pa.types.is_temporal(kind):
         raise BadInput(f"{where}: column {name!r} holds {kind}; {DATE_ADVICE}")
     if pa.types.is_string(kind):
-        text = pc.utf8_trim_whitespace(array)
-        try:
-            array = text.cast(pa.float64())
-        except pa.ArrowInvalid:
-            values = text.to_pylist()
-            at = next((i for i, value in enumerate(values) if not is_number(value)), 0)
+        text, readable = number_texts(array, column.decimal)
+        if column.unreadable == "missing":
+            text = pc.if_else(_usable(text, readable), text, pa.scalar(None, text.type))
+        elif not pc.all(readable, min_count=0).as_py():
+            at = pc.index(readable, False).as_py()
             raise BadInput(
-                f"{where}: row {first_row + at}, column {name!r}: "
-                f"{shorten(array[at])} is not a number"
-            ) from None
+                f"{where}: row {first_row + at}, column {name!r}: {shorten(array[at])} is not a "
+                'number; unreadable = "missing" in unfit.toml takes such values for missing'
+            )
+        array = text.cast(pa.float64())
     try:
         numeric = array.cast(pa.float64(), safe=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise BadInput(f"{where}: column {name!r} holds {kind}, not numbers") from None
     return np.asarray(pc.fill_null(numeric, float("nan")).to_numpy(zero_copy_only=False))
+
+
+def number_texts(array: pa.Array, decimal: str) -> tuple[pa.Array, pa.Array]:
+    """Texts with a decimal point, and which of them are numbers (null where missing)."""
+    text = pc.utf8_trim_whitespace(array)
+    if decimal == ",":  # a point means nothing then: it may be one of thousands
+        text = pc.replace_substring(pc.replace_substring(text, ".", "_"), ",", ".")
+    return text, pc.match_substring_regex(text, NUMBER)
+
+
+def _usable(text: pa.Array, readable: pa.Array) -> pa.Array:
+    """An infinity is no number to compute with."""
+    return pc.and_(readable, pc.invert(pc.match_substring_regex(text, "(?i)inf")))
+
+
+def unreadable_count(array: pa.Array, column: Column) -> int:
+    """How many texts of a column are taken for missing because they are no numbers."""
+    array = plain(array)
+    if (
+        column.kind != "numeric"
+        or column.unreadable != "missing"
+        or not pa.types.is_string(array.type)
+    ):
+        return 0
+    usable = _usable(*number_texts(array, column.decimal))
+    return int(pc.sum(pc.invert(usable), min_count=0).as_py())
 
 
 def _truth(array: pa.Array, name: str, first_row: int, where: str) -> np.ndarray:

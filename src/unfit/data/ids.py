@@ -202,7 +202,10 @@ def build(texts: pa.ChunkedArray, what: str, where: str) -> tuple[Ids, np.ndarra
     """The distinct texts, sorted, and the place of each given one (n,) int64."""
     missing = pc.index(pc.is_valid(texts), False).as_py()
     if missing >= 0:
-        raise BadInput(f"{where}: row {missing} has no {what}; every row needs one to be found")
+        raise BadInput(
+            f"{where}: row {missing} has no {what}; every row needs one to be found (drop_missing "
+            "in unfit.toml, or --drop-missing of `unfit init`, leaves such rows out)"
+        )
     encoded = pc.dictionary_encode(texts).combine_chunks()
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.chunk(0)

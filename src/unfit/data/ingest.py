@@ -1,7 +1,7 @@
 """From a source to rows ready for a dataset: read once, spooled to disk, split by subject."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from unfit import disk
 from unfit.data import ids
-from unfit.data.columns import Column, Vocabulary
+from unfit.data.columns import Column, Vocabulary, unreadable_count
 from unfit.data.dataset import Raw
 from unfit.data.encoding import Reader
 from unfit.data.ids import Ids
+from unfit.data.profile import all_of, present
 from unfit.data.sources import Source
 from unfit.data.text import as_text
 from unfit.errors import BadInput
@@ -24,12 +25,14 @@ MAX_CLASSES = 1000
 @dataclass(frozen=True)
 class Roles:
     """Which columns are not features: the label, the subject (None: every row its own) and the
-    row's id (None: its number). positive: labels that count as one class against the rest."""
+    row's id (None: its number). positive: labels that count as one class against the rest.
+    drop_missing: rows without one of these are left out; else they are an error."""
 
     label: str
     subject: str | None = None
     row_id: str | None = None
     positive: tuple[str, ...] = ()
+    drop_missing: bool = False
 
     def class_of(self, label: str) -> str:
         """The class a label counts as."""
@@ -40,6 +43,29 @@ class Roles:
     def names(self) -> list[str]:
         return [name for name in (self.label, self.subject, self.row_id) if name is not None]
 
+    def whole(self, batch: pa.RecordBatch) -> np.ndarray:
+        """Mask of the rows that have all of these."""
+        masks = [present(batch.column(name), name != self.label) for name in self.names()]
+        return np.asarray(all_of(masks).to_numpy(zero_copy_only=False))
+
+
+@dataclass
+class Intake:
+    """What reading a source has left out or not understood.
+
+    dropped: rows without a label, subject or row id. unreadable: by column, values that are no
+    numbers and are taken for missing.
+    """
+
+    dropped: int = 0
+    unreadable: dict[str, int] = field(default_factory=dict)
+
+    def count_unreadable(self, batch: pa.RecordBatch, columns: Sequence[Column]) -> None:
+        for column in columns:
+            count = unreadable_count(batch.column(column.name), column)
+            if count:
+                self.unreadable[column.name] = self.unreadable.get(column.name, 0) + count
+
 
 def spool(
     source: Source,
@@ -47,8 +73,13 @@ def spool(
     columns: Sequence[Column],
     folder: Path,
     progress: Callable[[int], None] | None = None,
+    intake: Intake | None = None,
 ) -> Raw:
-    """Read a source once. Numbers and codes go to files in `folder`, ids and labels to memory."""
+    """Read a source once. Numbers and codes go to files in `folder`, ids and labels to memory.
+
+    intake: counts what is left out.
+    """
+    intake = Intake() if intake is None else intake
     reader = Reader(columns)
     available = source.columns()
     for name in roles.names():
@@ -59,43 +90,75 @@ def spool(
     labels = Vocabulary(roles.label)
     label_codes: list[np.ndarray] = []
     texts: dict[str, list[pa.Array]] = {"subject": [], "row": []}
+    rows: list[np.ndarray] = []
     n = 0
     with (
         disk.ArrayWriter(folder / "spool-values.bin", "<f4") as values,
         disk.ArrayWriter(folder / "spool-codes.bin", "<i4") as codes,
     ):
         for batch in source.blocks(wanted):
-            block_values, block_codes = reader.read(batch, n, source.name)
+            numbers = np.arange(n, n + batch.num_rows)
+            n += batch.num_rows
+            if roles.drop_missing:
+                whole = roles.whole(batch)
+                batch, numbers = batch.filter(pa.array(whole)), numbers[whole]
+            rows.append(numbers)
+            block_values, block_codes = _read(reader, batch, numbers, source.name)
+            intake.count_unreadable(batch, reader.numeric)
             values.append(block_values)
             codes.append(block_codes)
-            label_codes.append(_labels(batch.column(roles.label), labels, n, source.name))
+            label_codes.append(_labels(batch.column(roles.label), labels, numbers, source.name))
             for role, column in (("subject", roles.subject), ("row", roles.row_id)):
                 if column is not None:
                     texts[role].append(as_text(batch.column(column)))
-            n += batch.num_rows
             if progress is not None:
                 progress(n)
-    if n == 0:
-        raise BadInput(f"{source.name} has no rows")
+    kept = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    intake.dropped = n - len(kept)
+    if len(kept) == 0:
+        raise BadInput(f"{source.name} has no rows{' left' if n else ''}")
     found_labels = np.concatenate(label_codes)
     label_texts: list[str | None] = list(labels.texts)
     if roles.positive:
         label_texts, found_labels = _against_the_rest(label_texts, found_labels, roles)
-    row_ids, row_places = _row_ids(texts["row"], source.name) if roles.row_id else (None, None)
-    subject_ids, subjects = _subject_ids(texts["subject"], roles, row_ids, row_places, n, source)
+    row_ids, row_places = (
+        _row_ids(texts["row"], kept, source.name) if roles.row_id else (None, None)
+    )
+    subject_ids, subjects = _subject_ids(texts["subject"], roles, row_ids, row_places, kept, source)
     return Raw(
-        _mapped(folder / "spool-values.bin", "<f4", (n, len(reader.numeric))),
-        _mapped(folder / "spool-codes.bin", "<i4", (n, len(reader.categorical))),
-        found_labels, np.arange(n), subjects, subject_ids, row_ids, row_places,
+        _mapped(folder / "spool-values.bin", "<f4", (len(kept), len(reader.numeric))),
+        _mapped(folder / "spool-codes.bin", "<i4", (len(kept), len(reader.categorical))),
+        found_labels, kept, subjects, subject_ids, row_ids, row_places,
         [v.texts for v in reader.vocabularies], label_texts,
     )  # fmt: skip
 
 
-def _labels(array: pa.Array, labels: Vocabulary, first_row: int, where: str) -> np.ndarray:
+def _read(
+    reader: Reader, batch: pa.RecordBatch, numbers: np.ndarray, where: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """As the reader does; what is wrong is told with its row in the source, gaps and all."""
+    if len(numbers) == 0:
+        return reader.read(batch, 0, where)
+    first = int(numbers[0])
+    if numbers[-1] - first + 1 == len(numbers):
+        return reader.read(batch, first, where)
+    try:
+        return reader.read(batch, first, where)
+    except BadInput:  # once more, from gap to gap
+        starts = [0, *(np.flatnonzero(np.diff(numbers) > 1) + 1).tolist()]
+        for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True):
+            reader.read(batch.slice(start, stop - start), int(numbers[start]), where)
+        raise
+
+
+def _labels(array: pa.Array, labels: Vocabulary, numbers: np.ndarray, where: str) -> np.ndarray:
     text = as_text(array)
     if text.null_count:
-        row = first_row + pc.index(pc.is_valid(text), False).as_py()
-        raise BadInput(f"{where}: row {row} has no {labels.name!r}; every row needs its label")
+        row = numbers[pc.index(pc.is_valid(text), False).as_py()]
+        raise BadInput(
+            f"{where}: row {row} has no {labels.name!r}; every row needs its label (drop_missing "
+            "in unfit.toml, or --drop-missing of `unfit init`, leaves such rows out)"
+        )
     codes = labels.encode(text)
     if len(labels.texts) > MAX_CLASSES:
         raise BadInput(
@@ -116,25 +179,25 @@ def _against_the_rest(
     return classes, of[codes]
 
 
-def _row_ids(texts: list[pa.Array], where: str) -> tuple[Ids, np.ndarray]:
+def _row_ids(texts: list[pa.Array], kept: np.ndarray, where: str) -> tuple[Ids, np.ndarray]:
     found, places = ids.build(pa.chunked_array(texts, pa.string()), "row id", where)
     if len(found) < len(places):
         order = np.argsort(places, kind="stable")
         twice = int(np.flatnonzero(np.diff(places[order]) == 0)[0])
-        first, second = int(order[twice]), int(order[twice + 1])
+        first, second = int(kept[order[twice]]), int(kept[order[twice + 1]])
         raise BadInput(f"{where}: rows {first} and {second} have the same row id")
     return found, places
 
 
 def _subject_ids(
     texts: list[pa.Array], roles: Roles, row_ids: Ids | None, row_places: np.ndarray | None,
-    n: int, source: Source,
+    kept: np.ndarray, source: Source,
 ) -> tuple[Ids, np.ndarray]:  # fmt: skip
     if roles.subject is not None:
         return ids.build(pa.chunked_array(texts, pa.string()), "subject", source.name)
     if row_ids is not None and row_places is not None:  # every row its own subject
         return row_ids, row_places
-    numbers = pa.chunked_array([pa.array(np.arange(n)).cast(pa.string())])
+    numbers = pa.chunked_array([pa.array(kept).cast(pa.string())])
     return ids.build(numbers, "subject", source.name)
 
 

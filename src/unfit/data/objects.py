@@ -83,14 +83,27 @@ def _places(c: Encoded, at: int) -> dict[str, int]:
 def _taker(column: Column) -> Take:
     name, required = column.name, column.missing == "error"
     read = _truth if column.kind == "boolean" else _number
+    comma, lenient = column.decimal == ",", column.unreadable == "missing"
 
     def take(value: Any) -> float:
+        if (comma or lenient) and isinstance(value, str) and column.kind == "numeric":
+            value = _as_written(value, comma, lenient)
         number = NAN if value is None or value == "" else read(value, name)
         if required and number != number:
             raise BadInput(f"field {name!r}: the value is missing")
         return number
 
     return take
+
+
+def _as_written(text: str, comma: bool, lenient: bool) -> str | None:
+    """A number's text with a decimal point; None for what the column takes for missing."""
+    plain = text.strip()
+    if comma:
+        plain = plain.replace(".", "_").replace(",", ".")
+    if is_number(plain) and plain:
+        return plain
+    return None if lenient else text.replace(".", "_")
 
 
 def _number(value: Any, name: str) -> float:

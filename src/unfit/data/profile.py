@@ -2,27 +2,35 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unfit.data.columns import FALSE, TRUE, Kind
+from unfit.data import ids
+from unfit.data.columns import FALSE, NUMBER, TRUE, Kind
 from unfit.data.sources import Source
-from unfit.data.text import as_text, plain
+from unfit.data.text import as_text, plain, shorten
 from unfit.errors import BadInput
 
 Seen = Literal["numeric", "boolean", "category", "date", "unusable"]
 _DATE = r"^\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?\s*$|^\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\s*$"
 _DISTINCT_UP_TO = 1000
+_EXAMPLES = 3
+# Numbers with a decimal comma; those with one; those with one that cannot be one of thousands.
+_COMMA = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
+_WITH_COMMA = r"^[+-]?\d+,\d+([eE][+-]?\d+)?$"
+_CLEAR_COMMA = r"^[+-]?\d+,(\d{1,2}|\d{4,}|\d+[eE][+-]?\d+)$|^[+-]?(0\d*|\d{4,}),\d{3}$"
 
 
 @dataclass(frozen=True)
 class Profile:
     """One column: what it seems to be, how many values are missing and how many differ.
 
-    distinct is None beyond a thousand.
+    distinct is None beyond a thousand. numbers: how many texts are numbers, with `decimal` before
+    the fraction; strays: a few that are not, with their rows.
     """
 
     name: str
@@ -32,6 +40,11 @@ class Profile:
     distinct: int | None
     type: str
     values: frozenset[str] | None = None  # up to a thousand
+    numbers: int = 0
+    decimal: Literal[".", ","] = "."
+    unclear: bool = False  # whether commas stand before fractions or between thousands
+    strays: tuple[tuple[str, int], ...] = ()
+    lenient: bool = False  # numeric by request: what is no number is taken for missing
 
     @property
     def kind(self) -> Kind | None:
@@ -40,18 +53,60 @@ class Profile:
         }  # fmt: skip
         return usable.get(self.seen)
 
+    @property
+    def unreadable(self) -> int:
+        """Values that are there and are no numbers."""
+        return self.rows - self.missing - self.numbers
+
+    @property
+    def nearly_numeric(self) -> bool:
+        """A category, most of whose values are numbers."""
+        return self.seen == "category" and 2 * self.numbers > self.rows - self.missing
+
+    def remark(self) -> str | None:
+        """What a person should know of a column that is read otherwise than they may think."""
+        known = self.rows - self.missing
+        examples = ", ".join(f"{shorten(text)} in row {row}" for text, row in self.strays)
+        if self.lenient and self.unreadable:
+            return (
+                f"column {self.name!r}: {self.numbers:,} of {known:,} values are numbers; "
+                f"{self.unreadable:,} are not ({examples}) and are taken for missing"
+            )
+        if self.seen == "category" and self.unclear and self.numbers == known:
+            return (
+                f"column {self.name!r}: a comma may stand before a fraction or between thousands "
+                f"({examples}), so it is read as a category; --decimal , reads it as numbers"
+            )
+        if self.nearly_numeric:
+            verb = "is" if self.unreadable == 1 else "are"
+            return (
+                f"column {self.name!r}: {self.numbers:,} of {known:,} values are numbers, "
+                f"{self.unreadable:,} {verb} not ({examples}), so it is read as a category; "
+                f"--numeric {_quoted(self.name)} reads it as a number and takes "
+                f"{'this one' if self.unreadable == 1 else 'these'} for missing"
+            )
+        return None
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[\w.-]+", name) else f"'{name}'"
+
 
 class _Look:
     """What is known of a column so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, decimal: str | None) -> None:
         self.rows = self.missing = 0
         self.values: set[str] | None = set()
         self.may_be: set[Seen] = {"numeric", "boolean", "date"}
         self.seen: Seen | None = None
         self.type = "null"
+        self.decimal = decimal
+        self.with_point = self.with_comma = self.commas = self.clear_commas = 0
+        self.strays: dict[str, list[tuple[str, int]]] = {".": [], ",": []}
 
-    def take(self, array: pa.Array) -> None:
+    def take(self, array: pa.Array, numbers: pa.Array) -> None:
+        """numbers: those of the rows in the source."""
         array = plain(array)
         kind = array.type
         self.rows += len(array)
@@ -75,15 +130,11 @@ class _Look:
                 self.values = None
         if self.seen is None:
             self._narrow(pc.utf8_trim_whitespace(pc.drop_null(array)))
+            self._count_numbers(array, numbers)
 
     def _narrow(self, text: pa.Array) -> None:
         if len(text) == 0:
             return
-        if "numeric" in self.may_be:
-            try:
-                text.cast(pa.float64())
-            except pa.ArrowInvalid:
-                self.may_be.discard("numeric")
         if "boolean" in self.may_be:
             known = pc.is_in(pc.utf8_lower(text), value_set=pa.array(TRUE + FALSE))
             if not pc.all(known).as_py():
@@ -91,37 +142,183 @@ class _Look:
         if "date" in self.may_be and not pc.all(pc.match_substring_regex(text, _DATE)).as_py():
             self.may_be.discard("date")
 
+    def _count_numbers(self, array: pa.Array, numbers: pa.Array) -> None:
+        """All at once where all are; else on the distinct texts, which are fewer than the rows."""
+        text = pc.utf8_trim_whitespace(array)
+        if "numeric" in self.may_be:
+            try:
+                text.cast(pa.float64())
+            except pa.ArrowInvalid:
+                pass
+            else:
+                self.with_point += len(text) - text.null_count
+                pointed = pc.sum(pc.match_substring(text, "."), min_count=0).as_py()
+                self.with_comma += len(text) - text.null_count - pointed
+                return
+        encoded = pc.dictionary_encode(text)
+        texts, places = encoded.dictionary, encoded.indices
+        point = pc.match_substring_regex(texts, NUMBER)
+        self.with_point += _count(point, places)
+        if not pc.all(point, min_count=0).as_py():
+            self.may_be.discard("numeric")
+        comma = pc.match_substring_regex(texts, _COMMA)
+        self.with_comma += _count(comma, places)
+        self.commas += _count(pc.match_substring_regex(texts, _WITH_COMMA), places)
+        self.clear_commas += _count(pc.match_substring_regex(texts, _CLEAR_COMMA), places)
+        for decimal, readable in ((".", point), (",", comma)):
+            kept = self.strays[decimal]
+            room = _EXAMPLES - len(kept)
+            if room and not pc.all(readable, min_count=0).as_py():
+                odd = pc.indices_nonzero(pc.invert(readable)).slice(0, room).to_pylist()
+                seen = {text for text, _ in kept}
+                kept += [
+                    (texts[i].as_py(), numbers[pc.index(places, i).as_py()].as_py())
+                    for i in odd if texts[i].as_py() not in seen
+                ]  # fmt: skip
+
     def verdict(self) -> Seen:
         if self.seen is not None:
             return self.seen
         if self.missing == self.rows:
             return "unusable"
+        if self.by_comma and self.with_comma == self.rows - self.missing and not self.unclear:
+            return "numeric"
         order: tuple[Seen, ...] = ("numeric", "boolean", "date")
         return next((kind for kind in order if kind in self.may_be), "category")
+
+    @property
+    def by_comma(self) -> bool:
+        """Whether fractions have a comma before them."""
+        wanted = self.decimal == "," or (self.decimal is None and self.with_comma > self.with_point)
+        return wanted and self.commas > 0
+
+    @property
+    def unclear(self) -> bool:
+        return self.decimal is None and self.commas > 0 and self.clear_commas == 0
+
+    def profile(self, name: str) -> Profile:
+        decimal: Literal[".", ","] = "," if self.by_comma else "."
+        strays = self.strays[decimal]
+        if decimal == "," and not strays:
+            strays = self.strays["."]  # what is unclear about them
+        return Profile(
+            name=name,
+            seen=self.verdict(),
+            rows=self.rows,
+            missing=self.missing,
+            distinct=None if self.values is None else len(self.values),
+            type=self.type,
+            values=None if self.values is None else frozenset(self.values),
+            numbers=self.with_comma if self.by_comma else self.with_point,
+            decimal=decimal,
+            unclear=self.unclear and self.by_comma,
+            strays=tuple(strays),
+        )
+
+
+def _count(chosen: pa.Array, places: pa.Array) -> int:
+    """How many of the rows have one of the chosen texts."""
+    at = pc.indices_nonzero(chosen)
+    if len(at) == 0:
+        return 0
+    return int(pc.sum(pc.is_in(places, value_set=at.cast(places.type)), min_count=0).as_py())
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one pass has found: the columns, the rows, and what is wrong with rows that lack
+    something.
+
+    lacking: by column, how many rows have nothing there, and the first of them.
+    """
+
+    columns: list[Profile]
+    rows: int
+    dropped: int = 0
+    lacking: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to look for. required: columns in which a row must have something, else it is left out
+    (drop) or counted. named: which of them are ids."""
+
+    features: Sequence[str]
+    required: Sequence[str] = ()
+    named: Sequence[str] = ()
+    drop: bool = False
+    decimal: str | None = None
+
+
+def look(source: Source, wanted: Wanted, progress: Callable[[int], None] | None = None) -> Look:
+    """One pass. progress: called with the number of rows read so far."""
+    looks = {name: _Look(wanted.decimal) for name in wanted.features}
+    columns = list(dict.fromkeys([*wanted.features, *wanted.required]))
+    lacking: dict[str, tuple[int, int]] = {}
+    padded: set[str] = set()
+    read = kept = 0
+    for batch in source.blocks(columns):
+        numbers = pa.array(np.arange(read, read + batch.num_rows))
+        masks = {
+            name: present(batch.column(name), name in wanted.named) for name in wanted.required
+        }
+        for name, mask in masks.items():
+            gaps = pc.sum(pc.invert(mask), min_count=0).as_py()
+            if gaps:
+                first = read + pc.index(mask, False).as_py()
+                count, earlier = lacking.get(name, (0, first))
+                lacking[name] = (count + gaps, earlier)
+        padded |= {n for n in wanted.named if n not in padded and _padded(batch.column(n))}
+        read += batch.num_rows
+        if wanted.drop and masks:
+            whole = all_of(list(masks.values()))
+            batch, numbers = batch.filter(whole), numbers.filter(whole)
+        kept += batch.num_rows
+        for name, one in looks.items():
+            one.take(batch.column(name), numbers)
+        if progress is not None:
+            progress(read)
+    if kept == 0:
+        raise BadInput(f"{source.name} has no rows")
+    for name in padded:
+        _check_distinct(source, name)
+    found = [one.profile(name) for name, one in looks.items()]
+    return Look(found, kept, read - kept, lacking)
 
 
 def profile(
     source: Source, columns: Sequence[str], progress: Callable[[int], None] | None = None
 ) -> list[Profile]:
-    """One pass over the named columns. progress: called with the number of rows read so far."""
-    looks = {name: _Look() for name in columns}
-    rows = 0
-    for batch in source.blocks(list(columns)):
-        rows += batch.num_rows
-        for name, look in looks.items():
-            look.take(batch.column(name))
-        if progress is not None:
-            progress(rows)
-    if rows == 0:
-        raise BadInput(f"{source.name} has no rows")
-    return [
-        Profile(
-            name, look.verdict(), look.rows, look.missing,
-            None if look.values is None else len(look.values), look.type,
-            None if look.values is None else frozenset(look.values),
-        )
-        for name, look in looks.items()
-    ]  # fmt: skip
+    """One pass over the named columns."""
+    return look(source, Wanted(columns), progress).columns
+
+
+def present(array: pa.Array, is_id: bool = False) -> pa.Array:
+    """Where a column has a value; an id of blanks is none."""
+    text = as_text(array)
+    if is_id:
+        text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
+    return pc.is_valid(text)
+
+
+def all_of(masks: Sequence[pa.Array]) -> pa.Array:
+    whole = masks[0]
+    for mask in masks[1:]:
+        whole = pc.and_(whole, mask)
+    return whole
+
+
+def _padded(array: pa.Array) -> bool:
+    text = pc.unique(as_text(array))
+    bare = pc.utf8_trim(text, characters=ids.BLANKS)
+    return bool(pc.any(pc.not_equal(text, bare), min_count=0).as_py())
+
+
+def _check_distinct(source: Source, name: str) -> None:
+    """Two ids that differ in the blanks around them alone are refused now, not by `train`."""
+    parts = [pc.unique(as_text(batch.column(name))) for batch in source.blocks([name])]
+    distinct = pc.drop_null(pc.unique(pa.chunked_array(parts, pa.string())))
+    ids.trimmed(distinct, repr(name), source.name)
 
 
 def looks_like_an_id(found: Profile) -> bool:

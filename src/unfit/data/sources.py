@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
+from unfit.data.dialect import Dialect, detect
 from unfit.data.text import shorten
 from unfit.errors import BadInput
 
@@ -56,6 +57,9 @@ class Location:
     table: str | None = None
     query: str | None = None
     missing: tuple[str, ...] = ("",)
+    delimiter: str | None = None  # of CSV; None: found out
+    encoding: str | None = None
+    like: Dialect | None = None  # of files of the same kind: a guide, where it fits
 
 
 def open_source(location: Location) -> Source:
@@ -78,7 +82,7 @@ def open_source(location: Location) -> Source:
         return ParquetSource(path)
     if kind == "libsvm":
         return LibsvmSource(path)
-    return CsvSource(path, location.missing)
+    return CsvSource(path, location.missing, location.delimiter, location.encoding, location.like)
 
 
 def guess_format(path: Path) -> str:
@@ -134,16 +138,30 @@ class TableSource:
 
 
 class CsvSource:
-    """A header line, then rows; every value arrives as text, missing ones as null."""
+    """A header line, then rows; every value arrives as text, missing ones as null.
 
-    def __init__(self, path: Path | BinaryIO, missing: Sequence[str] = ("",)) -> None:
+    delimiter, encoding: found out where they are not given. like: the dialect of other files of the
+    kind, which is taken where it fits.
+    """
+
+    def __init__(
+        self,
+        path: Path | BinaryIO,
+        missing: Sequence[str] = ("",),
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        like: Dialect | None = None,
+    ) -> None:
         self.name = path.name if isinstance(path, Path) else "standard input"
         self._path = path if isinstance(path, Path) else None
         if not isinstance(path, Path):  # a pipe can be read once: keep its bytes
             self._bytes = path.read()
         self._missing = tuple(missing)
         suffixes = [] if self._path is None else [s.lower() for s in self._path.suffixes]
-        self._delimiter = "\t" if ".tsv" in suffixes else ","
+        if delimiter is None and ".tsv" in suffixes:
+            delimiter = "\t"
+        with reading(self.name):
+            self.dialect = detect(self._open, delimiter, encoding, like)
         self._header = self._read_header()
 
     def _open(self) -> BinaryIO:
@@ -153,9 +171,11 @@ class CsvSource:
 
     def _read_header(self) -> list[str]:
         with reading(self.name), self._open() as file:
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            text = io.TextIOWrapper(file, encoding=self.dialect.codec, newline="")
+            lines = csv.reader(text, delimiter=self.dialect.delimiter, strict=True)
             try:
-                names = next(csv.reader(text, delimiter=self._delimiter, strict=True))
+                names = next(line for line in lines if line)
+                self._header_lines = lines.line_num  # a name may hold a line break
             except StopIteration:
                 raise BadInput(
                     f"{self.name} is empty; the first line should name columns"
@@ -177,10 +197,11 @@ class CsvSource:
                 file,
                 read_options=arrow_csv.ReadOptions(
                     use_threads=False, block_size=BLOCK_BYTES,
-                    column_names=self._header, skip_rows=1,
+                    column_names=self._header, skip_rows=self._header_lines,
+                    encoding="utf8" if self.dialect.encoding == "utf-8" else self.dialect.encoding,
                 ),
                 parse_options=arrow_csv.ParseOptions(
-                    delimiter=self._delimiter, newlines_in_values=True
+                    delimiter=self.dialect.delimiter, newlines_in_values=True
                 ),
                 convert_options=arrow_csv.ConvertOptions(
                     column_types={name: pa.string() for name in self._header},

@@ -150,7 +150,7 @@ def check_request(threshold: float, draws: int | None) -> None:
 
 def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:
     roles = config.the_roles()
-    source = open_source(Location(path=path, missing=config.source.missing))
+    source = open_source(config.source.beside(path))
     if roles.label not in source.columns():
         raise BadInput(f"{path.name} has no column {roles.label!r}: an audit needs the labels")
     _check_gone(source, loaded, roles)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from unfit.data.columns import Column
+from unfit.data.dialect import Dialect, checked
 from unfit.data.ingest import Roles
 from unfit.data.sources import Location
 from unfit.errors import BadInput
@@ -52,6 +53,19 @@ class SourceTable:
     table: str | None = None
     query: str | None = None
     missing: tuple[str, ...] = ("",)
+    delimiter: str | None = None
+    encoding: str | None = None
+
+    @property
+    def dialect(self) -> Dialect | None:
+        """Of files of the same kind; None where the source is none, or nothing is known."""
+        if self.path is None or (self.delimiter is None and self.encoding is None):
+            return None
+        return Dialect(self.delimiter or ",", self.encoding or "utf-8")
+
+    def beside(self, path: Path, format: str | None = None) -> Location:
+        """Another file that is to be read as the source is."""
+        return Location(path, format, missing=self.missing, like=self.dialect)
 
 
 @dataclass(frozen=True)
@@ -61,6 +75,7 @@ class RolesTable:
     subject: str | None = None
     row_id: str | None = None
     positive: tuple[str, ...] = ()
+    drop_missing: bool = False
 
 
 @dataclass(frozen=True)
@@ -181,13 +196,13 @@ class Config:
 
     def the_roles(self) -> Roles:
         r = self.roles
-        return Roles(r.label, r.subject or None, r.row_id or None, r.positive)
+        return Roles(r.label, r.subject or None, r.row_id or None, r.positive, r.drop_missing)
 
     def location(self, folder: Path) -> Location:
         s = self.source
         path = None if s.path is None else folder / Path(s.path).expanduser()
         url = None if s.url is None else expand(s.url, "source.url")
-        return Location(path, s.format, url, s.table, s.query, s.missing)
+        return Location(path, s.format, url, s.table, s.query, s.missing, s.delimiter, s.encoding)
 
     def store_url(self, folder: Path) -> str:
         url = expand(self.store.url, "store.url")
@@ -255,6 +270,7 @@ def check(content: Mapping[str, Any]) -> Config:
         raise _said(error) from None
     if (config.source.path is None) == (config.source.url is None):
         raise BadInput(f"{FILE}: source needs either path or url")
+    checked(config.source.delimiter, config.source.encoding)
     columns = config.feature_columns()
     if not columns:
         raise BadInput(f"{FILE}: columns is empty; a model needs at least one")

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unfit import disk
 from unfit.data.columns import DATE_ADVICE
-from unfit.data.profile import Profile, looks_like_an_id, profile
-from unfit.data.sources import Location, open_source
+from unfit.data.dialect import Dialect
+from unfit.data.profile import Look, Profile, Wanted, look, looks_like_an_id
+from unfit.data.sources import CsvSource, Location, Source, open_source
 from unfit.errors import BadInput
 from unfit.workspace import config as configuration
 from unfit.workspace import toml
@@ -33,6 +34,13 @@ class Created:
     label: Profile
     ignored: Sequence[str]
     listed: bool  # a deletion list lies there already
+    dialect: Dialect | None  # of a CSV file
+    dropped: int  # rows without a label, subject or row id
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know of columns that are read otherwise than they may think."""
+        return [said for column in self.columns if (said := column.remark()) is not None]
 
 
 def init(
@@ -47,6 +55,11 @@ def init(
     table: str | None = None,
     query: str | None = None,
     format: str | None = None,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    decimal: str | None = None,
+    numeric: Sequence[str] = (),
+    drop_missing: bool = False,
     missing: Sequence[str] = ("", "NA", "NaN", "null", "?"),
     method: str = "fisher",
     sigma: float = 0.0,
@@ -59,33 +72,52 @@ def init(
     audit_window: str = "none",
     progress: Callable[[int], None] | None = None,
 ) -> Created:
-    """Make a workspace: one pass over the source, then unfit.toml. Trains nothing."""
+    """Make a workspace: one pass over the source, then unfit.toml. Trains nothing.
+
+    delimiter, encoding, decimal: of a CSV file; found out where they are clear. numeric: columns
+    of numbers in which whatever is none is taken for missing. drop_missing: rows without a label,
+    subject or row id are left out instead of refused.
+    """
     folder = Path(folder)
     if (folder / configuration.FILE).exists():
         raise BadInput(f"{folder} is a workspace already; name another with --workspace")
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; a workspace is a folder")
+    if decimal not in (None, ".", ","):
+        raise BadInput(f"--decimal {decimal}: a fraction stands after '.' or ','")
     asked = _source(source, folder, table, query, format, tuple(missing))
+    asked = replace(asked, delimiter=delimiter, encoding=encoding)
     location = _location(asked, source)
     rows = open_source(location)
+    asked = _with_dialect(asked, rows)
     names = rows.columns()
     if label is None:
         if "label" not in names:
             raise BadInput(f"which column is to be predicted? --label; there are {_few(names)}")
         label = "label"
-    roles = RolesTable(label, subject, row_id, tuple(positive))
+    roles = RolesTable(label, subject, row_id, tuple(positive), drop_missing)
     _check_roles(asked, roles, ignore)
     if not store.startswith(("sqlite", "postgres", "$")):
         raise BadInput(f"--store {store}: unfit keeps its records in sqlite or a postgresql:// URL")
-    for given in [label, subject, row_id, *ignore]:
+    for given in [label, subject, row_id, *ignore, *numeric]:
         if given is not None and given not in names:
             raise BadInput(f"{rows.name} has no column {given!r}; there are {_few(names)}")
     taken = {label, subject, row_id, *ignore}
     features = [name for name in names if name not in taken]
     if len(features) > MAX_COLUMNS:
         raise BadInput(f"{rows.name} has {len(features):,} columns; unfit takes {MAX_COLUMNS:,}")
-    found = {p.name: p for p in profile(rows, [*features, label], progress)}
+    wanted = Wanted(
+        features=[*features, label],
+        required=[name for name in (label, subject, row_id) if name],
+        named=[name for name in (subject, row_id) if name],
+        drop=drop_missing,
+        decimal=decimal,
+    )
+    looked = look(rows, wanted, progress)
+    _check_lacking(looked, roles, rows.name)
+    found = {p.name: p for p in looked.columns}
     _check_label(found[label], roles)
+    _make_numeric(found, numeric, set(features), rows.name)
     chosen, ignored = _choose([found[name] for name in features], rows.name)
     model = ModelTable(method=method, sigma=sigma, random_state=random_state)  # type: ignore[arg-type]  # checked when the text is read back
     policy = PolicyTable(disparity=threshold)
@@ -104,9 +136,58 @@ def init(
             folder.rmdir()
         raise
     return Created(
-        folder, found[label].rows, chosen, found[label], [*ignore, *ignored],
-        config.list_path(folder).exists(),
-    )  # fmt: skip
+        folder=folder,
+        rows=looked.rows,
+        columns=chosen,
+        label=found[label],
+        ignored=[*ignore, *ignored],
+        listed=config.list_path(folder).exists(),
+        dialect=rows.dialect if isinstance(rows, CsvSource) else None,
+        dropped=looked.dropped,
+    )
+
+
+def _with_dialect(asked: SourceTable, rows: Source) -> SourceTable:
+    """What was found out about a CSV file is written down; other sources have none of it."""
+    if isinstance(rows, CsvSource):
+        return replace(asked, delimiter=rows.dialect.delimiter, encoding=rows.dialect.encoding)
+    for option, given in (("--delimiter", asked.delimiter), ("--encoding", asked.encoding)):
+        if given is not None:
+            raise BadInput(f"{option} goes with a CSV file, which {rows.name} is not")
+    return asked
+
+
+def _check_lacking(looked: Look, roles: RolesTable, where: str) -> None:
+    if roles.drop_missing:
+        return
+    for name, (count, first) in looked.lacking.items():
+        what = "label" if name == roles.label else "subject" if name == roles.subject else "row id"
+        rows = f"row {first}" if count == 1 else f"{count:,} rows, the first of them {first},"
+        raise BadInput(
+            f"{where}: {what} {name!r} is missing in {rows}; --drop-missing leaves rows without "
+            "label, subject or row id out"
+        )
+
+
+def _make_numeric(
+    found: dict[str, Profile], numeric: Sequence[str], features: set[str], where: str
+) -> None:
+    """Columns that are numbers because somebody says so."""
+    for name in numeric:
+        if name not in features:
+            raise BadInput(f"--numeric {name}: that column is the label, an id or left out")
+        column = found[name]
+        if column.seen == "numeric" and column.type != "string":
+            continue
+        if column.type != "string" or column.numbers == 0:
+            raise BadInput(f"{where}: column {name!r} has no value that is a number (--numeric)")
+        if column.unclear:
+            text, row = column.strays[0]
+            raise BadInput(
+                f"{where}: column {name!r}: {text!r} in row {row} may have a fraction after the "
+                "comma or thousands before it; say which with --decimal , or --decimal ."
+            )
+        found[name] = replace(column, seen="numeric", lenient=True)
 
 
 def _source(
@@ -128,7 +209,10 @@ def _location(asked: SourceTable, source: str | Path) -> Location:
     if asked.url is not None:
         url = configuration.expand(asked.url, "source.url")
         return Location(url=url, table=asked.table, query=asked.query)
-    return Location(Path(source).expanduser(), asked.format, missing=asked.missing)
+    return Location(
+        Path(source).expanduser(), asked.format, missing=asked.missing,
+        delimiter=asked.delimiter, encoding=asked.encoding,
+    )  # fmt: skip
 
 
 def _check_roles(asked: SourceTable, roles: RolesTable, ignore: Sequence[str]) -> None:
@@ -140,8 +224,6 @@ def _check_roles(asked: SourceTable, roles: RolesTable, ignore: Sequence[str]) -
 
 
 def _check_label(found: Profile, roles: RolesTable) -> None:
-    if found.missing:
-        raise BadInput(f"label {found.name!r} is missing in {found.missing:,} rows")
     unknown = [p for p in roles.positive if found.values is not None and p not in found.values]
     if unknown:
         raise BadInput(f"label {found.name!r} never has the positive value {unknown[0]!r}")

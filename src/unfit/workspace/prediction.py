@@ -18,13 +18,13 @@ from unfit.data.encoding import Reader
 from unfit.data.ingest import Roles
 from unfit.data.sources import (
     CsvSource,
-    Location,
     Source,
     TableSource,
     open_source,
 )
 from unfit.data.text import as_text
 from unfit.errors import BadInput
+from unfit.workspace.config import SourceTable
 from unfit.workspace.loaded import Scorer
 
 Rows: TypeAlias = str | Path | pa.Table  # a file, - for standard input, or a table in memory
@@ -48,12 +48,13 @@ class Predictions:
 
 def predict_file(
     scorer: Scorer, source: Rows, output: Path | None, format: str | None, roles: Roles,
-    missing: tuple[str, ...],
+    kind: SourceTable,
 ) -> Predictions:  # fmt: skip
+    """kind: how the source of the workspace is read, for a file that is like it."""
     given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
     if output is not None and given is not None and given.resolve() == output.resolve():
         raise BadInput(f"{output.name} is the input; name another file for the predictions")
-    rows = _open(source, format, missing)
+    rows = _open(source, format, kind)
     reader = Reader.of(scorer.card.encoding)
     reader.require(rows.columns(), rows.name)
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
@@ -101,12 +102,12 @@ def _answer(
     return pa.RecordBatch.from_pydict({row: numbers, **theirs, **dict(rest)})
 
 
-def _open(source: Rows, format: str | None, missing: tuple[str, ...]) -> Source:
+def _open(source: Rows, format: str | None, kind: SourceTable) -> Source:
     if isinstance(source, pa.Table):
         return TableSource(source)
     if str(source) == "-":
-        return CsvSource(sys.stdin.buffer, missing)
-    return open_source(Location(path=Path(source), format=format, missing=missing))
+        return CsvSource(sys.stdin.buffer, kind.missing, like=kind.dialect)
+    return open_source(kind.beside(Path(source), format))
 
 
 @contextmanager

@@ -27,6 +27,8 @@ class Employed:
     left_out: int = 0  # rows of a source that the deletion list names
     phases: Mapping[str, float] = field(default_factory=dict)
     kernels: float = 0.0
+    dropped: int = 0  # rows of a source without a label, subject or row id
+    unreadable: Mapping[str, int] = field(default_factory=dict)  # by column, taken for missing
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

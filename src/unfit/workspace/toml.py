@@ -43,6 +43,10 @@ def new_config(
         columns[p.name] = {"kind": p.kind}
         if p.kind == "numeric":
             columns[p.name] |= {"scale": "standard", "missing": "mean"}
+            if p.decimal == ",":
+                columns[p.name]["decimal"] = ","
+            if p.lenient:
+                columns[p.name]["unreadable"] = "missing"
         elif p.kind == "boolean":
             columns[p.name] |= {"missing": "mean"}
         else:
@@ -80,6 +84,10 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         put("format", s.format or "csv", "csv, parquet or libsvm; by default as the name says",
             off=s.format is None)  # fmt: skip
         put("missing", s.missing, "in CSV, these texts mean: no value")
+        put("delimiter", s.delimiter or ",", "in CSV, what stands between cells",
+            off=s.delimiter is None)  # fmt: skip
+        put("encoding", s.encoding or "utf-8", "of CSV: utf-8, latin-1, cp1252, utf-16 ...",
+            off=s.encoding is None)  # fmt: skip
     else:
         put("url", s.url, "sqlite:///..., postgresql://..., or $NAME of a variable that holds it")
         if s.table is not None:
@@ -92,6 +100,7 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     put("subject", r.subject or "", 'whose row it is; "": every row its own subject')
     put("row_id", r.row_id or "", 'names a row for good; "": its number in the source, from 0')
     put("positive", r.positive, "these labels against the rest; []: each is a class")
+    put("drop_missing", r.drop_missing, "leave rows without one of these out, or refuse them")
     table("split", "Held-out subjects, with all their rows: what accuracy is measured on.")
     put("test_share", config.split.test_share, "share of subjects")
     put("seed", config.split.seed, "")
@@ -151,7 +160,8 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         "", "# Features. Constants that are not declared are fitted to the training rows: they are",
         "# derived from the data, marked so in the model's card, and fitted anew at retraining.",
         "# numeric:  scale = \"standard\" (mean, sd), \"range\" (declared min, max) or \"none\";",
-        "#           missing = \"mean\", \"error\" or a number",
+        "#           missing = \"mean\", \"error\" or a number; decimal = \",\" for 1,5;",
+        "#           unreadable = \"missing\" (what is no number is none) or \"error\"",
         "# boolean:  true/false, yes/no, t/f, 1/0",
         "# category: one column each for the most frequent; a missing value is a category;",
         "#           unseen = \"ignore\" (none of the known) or \"error\"",
@@ -162,6 +172,8 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         if seen is not None:
             distinct = "over 1,000" if seen.distinct is None else f"{seen.distinct:,}"
             lines.append(f"# {distinct} different values, {seen.missing:,} missing")
+            if seen.lenient and seen.unreadable:
+                lines.append(f"# {seen.unreadable:,} more are no numbers and taken for missing")
         lines += [f"{key} = {_toml(value)}" for key, value in made.items()]
         if made["kind"] == "numeric":
             lines += ["# mean = 0.0", "# sd = 1.0"]

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.data.ingest import split, spool
+from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
 from unfit.errors import Unavailable, UnfitError, Untrained
 from unfit.points import reach
@@ -117,9 +117,10 @@ class Workspace:
             config, roles = self.config, self.config.the_roles()
             source = open_source(config.location(self.folder))
             reading = None if told is None else lambda n: told("reading", n, 0)
+            intake = Intake()
             with training.building(keeper.data_folder, "rows-1") as folder:
                 with watch.phase("read"):
-                    raw = spool(source, roles, config.feature_columns(), folder, reading)
+                    raw = spool(source, roles, config.feature_columns(), folder, reading, intake)
                 reach("train.rows-spooled")
                 left_out = purging.listed_positions(raw, listed, self.list_path.name, config.id)
                 train, test = split(raw, config.split.test_share, config.split.seed, left_out)
@@ -147,7 +148,7 @@ class Workspace:
             reach("train.committed")
             keeper.employ(version, fresh.employed(version), watch)
             self._follow_list(keeper)
-            return _employed(version, fresh, watch, len(left_out))
+            return _employed(version, fresh, watch, len(left_out), intake)
 
     def retrain(self, told: Told | None = None, reason: str = "asked for") -> Employed:
         """Train again on the rows that remain: new constants, a new baseline."""
@@ -230,7 +231,7 @@ class Workspace:
         """Predict the rows of a file or an Arrow table; written to `output` or kept in memory."""
         scorer = self.scorer()
         roles = self.config.the_roles()
-        return predict_file(scorer, source, output, format, roles, self.config.source.missing)
+        return predict_file(scorer, source, output, format, roles, self.config.source)
 
     def caught_up(self) -> bool:
         """Whether everybody on the deletion list is forgotten here; False for an old backup."""
@@ -380,10 +381,13 @@ def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
 
 
 def _employed(
-    version: Version, fresh: training.Fresh, watch: Stopwatch, left_out: int = 0
-) -> Employed:
+    version: Version, fresh: training.Fresh, watch: Stopwatch, left_out: int = 0,
+    intake: Intake | None = None,
+) -> Employed:  # fmt: skip
+    intake = intake or Intake()
     return Employed(
         version.number, version.kind, version.method, version.rows, version.subjects,
         fresh.card.encoding.width, version.accuracy or 0.0, fresh.opened.baseline.slope,
-        watch.seconds, left_out, dict(watch.phases), watch.kernels,
+        watch.seconds, left_out, dict(watch.phases), watch.kernels, intake.dropped,
+        intake.unreadable,
     )  # fmt: skip

@@ -98,7 +98,7 @@ def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
 
 def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Response:
     made = predict_file(
-        scoring.scorer, arrows.read(body), None, None, p.config.the_roles(), p.config.source.missing
+        scoring.scorer, arrows.read(body), None, None, p.config.the_roles(), p.config.source
     )
     assert made.table is not None
     p.metrics.predicted(made.rows)
