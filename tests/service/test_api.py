@@ -96,6 +96,25 @@ def test_one_row_and_many_are_predicted_as_the_command_line_does(shared: Service
     assert shared.post("/v1/predictions", json={"rows": more}).json() == one.json()
 
 
+def test_rows_with_a_category_without_a_column_are_counted(shared: Service) -> None:
+    """The workspace of these tests gives every category a column, so none is too rare for one."""
+    sent = [row | {"city": "Atlantis"} for row in rows(3)] + rows(2)
+    answer = shared.post("/v1/predictions", json={"rows": sent}).json()
+    assert (answer["rare"], answer["unseen"]) == (0, 3)
+    table = pa.Table.from_pylist(sent)
+    headers = {"Content-Type": ARROW}
+    answer = shared.post("/v1/predictions", content=stream(table), headers=headers).json()
+    assert (answer["rare"], answer["unseen"]) == (0, 3)
+
+
+def test_the_model_says_how_its_constants_were_come_by(shared: Service) -> None:
+    told = shared.get("/v1/model").json()
+    how = {column["name"]: column["constants"] for column in told["columns"]}
+    assert how["age"]["scale"].startswith("fitted: the standard deviation of the training rows")
+    assert how["member"]["fill"].startswith("fitted: ")
+    assert told["norm"].startswith("none")
+
+
 def test_arrow_comes_in_and_goes_out(shared: Service) -> None:
     table = people.people()
     as_json = shared.post("/v1/predictions", json={"rows": rows(400)}).json()

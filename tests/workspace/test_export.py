@@ -50,7 +50,7 @@ def test_a_name_that_only_held_out_rows_hold_is_on_no_card(tmp_path: Path) -> No
 def test_the_card_says_in_words_how_each_constant_was_come_by(trained: Kept) -> None:
     with trained.open() as ws:
         said = json.loads(card(ws))
-    words = said["constants"]
+    words = said["constants"]["columns"]
     assert said["format"] == 2
     assert words["age"]["shift"].startswith("fitted: the mean of the training rows that remain, ")
     assert "rounded to an eighth" in words["age"]["shift"]
@@ -58,4 +58,4 @@ def test_the_card_says_in_words_how_each_constant_was_come_by(trained: Kept) -> 
     assert words["age"]["fill"] == "the shift"
     assert words["member"]["fill"].startswith("fitted: the mean")
     assert words["city"]["categories"].startswith("fitted: held by at least 1 of the training rows")
-    assert words[""]["norm"].startswith("none")
+    assert said["constants"]["norm"].startswith("none")

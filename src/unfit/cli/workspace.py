@@ -199,7 +199,9 @@ def predict(
 ) -> None:
     """Predict the rows of a file: class, probabilities, and the version that answered.
 
-    A category never seen in training counts as none of the known ones, and is reported.
+    A category without a column counts as none of those that have one. How many rows hold such a
+    category is reported: one that too few training rows hold (preprocessing.min_rows,
+    max_categories), or one that no row of this workspace holds.
     """
     from unfit.workspace import Workspace
 
@@ -208,8 +210,10 @@ def predict(
     said = [f"{made.rows:,} rows predicted by version {made.version}"]
     if made.accuracy is not None:
         said.append(f"{100 * made.accuracy:.2f} % as labelled")
+    if made.rare:
+        said.append(f"{made.rare:,} with a category too rare for a column of its own")
     if made.unseen:
-        said.append(f"{made.unseen:,} with a category the model has no column for")
+        said.append(f"{made.unseen:,} with a category never seen")
     typer.echo(", ".join(said), err=True)
 
 

@@ -228,20 +228,21 @@ def refitted(encoding: Encoding, vocabularies: Sequence[Texts], total: Sums) -> 
     return replace(made, norm=norm, clip=encoding.clip, norm_fitted=encoding.norm_fitted)
 
 
-def explained(encoding: Encoding) -> dict[str, dict[str, str]]:
-    """In words, how each constant was come by: by column, with the norm bound under ''."""
+@dataclass(frozen=True)
+class Explained:
+    """In words, how each constant was come by: those of the columns, and the norm bound."""
+
+    columns: dict[str, dict[str, str]]
+    norm: str
+
+
+def explained(encoding: Encoding) -> Explained:
     few = encoding.min_rows
-    said = {c.column.name: _explained(c, few) for c in encoding.columns}
-    if encoding.norm_fitted and few is None:
-        said[""] = {"norm": f"fitted: the length of the longest training row; {_UNROUNDED}"}
-    elif encoding.norm_fitted:
-        rounded = "rounded up to a power of two"
-        said[""] = {"norm": f"fitted: the length of the longest remaining training row, {rounded}"}
-    else:
-        said[""] = {
-            "norm": "declared" if encoding.clip else "none: rows are left as long as they are"
-        }
-    return said
+    norm = "declared" if encoding.clip else "none: rows stay as long as they are"
+    if encoding.norm_fitted:
+        norm = "fitted: the length of the longest training row"
+        norm += f"; {_UNROUNDED}" if few is None else " that remains, rounded up to a power of two"
+    return Explained({c.column.name: _explained(c, few) for c in encoding.columns}, norm)
 
 
 _UNROUNDED = "not rounded, by an earlier version of unfit"

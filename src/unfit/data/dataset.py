@@ -259,6 +259,19 @@ def _row_number(text: str) -> int | None:
     return int(text) if plain and str(int(text)) == text else None
 
 
+def held_names(folder: Path) -> dict[str, set[str]]:
+    """Categories by column in a generation's vocabulary; none if it has gone meanwhile."""
+    try:
+        columns = read_checked(folder / "manifest.json")["columns"]
+        texts = read_checked(folder / "vocabulary.json")["categories"]
+    except Damaged:
+        if folder.exists():
+            raise
+        return {}
+    names = [name for name, kind in columns if kind == "category"]
+    return {n: {t for t in each if t is not None} for n, each in zip(names, texts, strict=True)}
+
+
 def _canonical(content: object) -> bytes:
     return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
 

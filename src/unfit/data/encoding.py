@@ -9,7 +9,7 @@ that were fitted are what data.constants makes of the training rows that remain.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,16 @@ class Encoded:
     @property
     def width(self) -> int:
         return len(self.categories) if self.column.kind == "category" else 1
+
+
+class Absent(NamedTuple):
+    """How many rows hold a category that has no column; a row may be in both.
+
+    rare: one that is known, but too few training rows hold it. unseen: one that is not known.
+    """
+
+    rare: int
+    unseen: int
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from unfit.data.columns import FALSE, MISSING, TRUE, Column, is_number
-from unfit.data.encoding import Encoded, Encoding
+from unfit.data.encoding import Absent, Encoded, Encoding
 from unfit.data.text import shorten
 from unfit.errors import BadInput
 
@@ -32,48 +32,53 @@ class ObjectEncoder:
         self._shift, self._scale, fill = np.array(constants).reshape(-1, 3).T
         self._fill = fill.astype(np.float32)
         self._width = encoding.width
-        self._categories: list[tuple[str, dict[str, int], bool]] = []
+        self._categories: list[tuple[str, dict[str, int], frozenset[str], bool]] = []
         at = len(self._numbers)
         for c in encoding.categorical:
-            self._categories.append((c.column.name, _places(c, at), c.column.unseen == "error"))
+            strict = c.column.unseen == "error"
+            self._categories.append((c.column.name, _places(c, at), frozenset(c.others), strict))
             at += c.width
         self.fields = frozenset(c.column.name for c in encoding.columns)
 
-    def encode(self, rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, int]:
-        """Encoded rows (n, p) float32, and how many hold a category the model does not know."""
+    def encode(self, rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, Absent]:
+        """Encoded rows (n, p) float32, and how many hold a category without a column."""
         values: list[list[float]] = []
         X = np.zeros((len(rows), self._width), np.float32)
-        unseen = 0
+        rare = unseen = 0
         for i, row in enumerate(rows):
             try:
                 values.append([take(row.get(name)) for name, take in self._numbers])
-                places, known = self._places(row)
+                places, is_rare, is_unseen = self._places(row)
             except BadInput as wrong:
                 raise BadInput(f"row {i}, {wrong}") from None
             X[i, places] = 1.0
-            unseen += not known
+            rare += is_rare
+            unseen += is_unseen
         if self._numbers:
             a = len(self._numbers)
             numbers = np.array(values, np.float64).reshape(len(rows), a).astype(np.float32)
             filled = np.where(np.isnan(numbers), self._fill, numbers)
             X[:, :a] = (filled - self._shift) / self._scale
-        return self.encoding.bounded(X), unseen
+        return self.encoding.bounded(X), Absent(rare, unseen)
 
-    def _places(self, row: Mapping[str, Any]) -> tuple[list[int], bool]:
-        places, known = [], True
-        for name, at, strict in self._categories:
+    def _places(self, row: Mapping[str, Any]) -> tuple[list[int], bool, bool]:
+        places, rare, unseen = [], False, False
+        for name, at, others, strict in self._categories:
             value = row.get(name)
             text = value if type(value) is str else _text(value, name)
             place = at.get(text)
             if place is not None:
                 places.append(place)
             else:
-                known = False
+                if text in others:
+                    rare = True
+                else:
+                    unseen = True
                 if strict:
                     raise BadInput(
                         f"field {name!r}: {shorten(text)} is not among the model's categories"
                     )
-        return places, known
+        return places, rare, unseen
 
 
 def _places(c: Encoded, at: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from unfit.data.encoding import Absent
 from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
 from unfit.store.watching import Seen, Watch
@@ -99,7 +100,8 @@ class Scoring:
     scorer: Scorer
     encoder: ObjectEncoder
 
-    def answer(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def answer(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Absent]:
+        """An answer a row, and how many rows hold a category without a column."""
         fields = self.encoder.fields
         for i, row in enumerate(rows):
             if not fields <= row.keys():
@@ -108,14 +110,15 @@ class Scoring:
                 raise BadInput(
                     f"row {i} has no field {lacking[0]!r}{more}; null stands for a missing value"
                 )
-        X, _ = self.encoder.encode(rows)
+        X, absent = self.encoder.encode(rows)
         names = self.scorer.card.classes
         P = self.scorer.probabilities(X)
         best = np.argmax(P, axis=1).tolist()
-        return [
+        answers = [
             {"class": names[j], "probabilities": dict(zip(names, p, strict=True))}
             for j, p in zip(best, P.tolist(), strict=True)
         ]
+        return answers, absent
 
 
 class Current:

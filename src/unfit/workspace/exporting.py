@@ -15,7 +15,10 @@ card.json          classes, columns and the constants that turn a row into numbe
 Encode a row as card.json's "encoding" says: numbers first, (value - shift) / scale with `fill` for
 a missing one, then one column per category, 1 where it applies; divide by `norm`{clip}.{intercept}
 Scores are weights @ row. Two classes: the second one if the score is above 0, with probability
-1 / (1 + exp(-score)). More: the class with the largest score.
+1 / (1 + exp(-score)). More: the class with the largest score. A category without a column counts as
+none of those that have one; "others" are known ones. A name that is neither was in no training row,
+or in fewer than `min_rows`: such names are not exported, so this copy cannot tell which.
+How each constant was come by is said under "constants"; fitted ones are rounded{earlier}.
 This copy does not forget: whoever is erased later is still in it. Delete it when a newer one comes.
 """
 
@@ -27,12 +30,14 @@ def pack(scorer: Scorer) -> bytes:
     card = scorer.card
     intercept = " Append a 1 for the intercept." if card.fit_intercept else ""
     clip = " (rows longer than it are cut to length 1)" if card.encoding.clip else ""
+    earlier = ", but not\nhere: an earlier version of unfit fitted them. Retrain"
+    earlier = earlier if card.encoding.min_rows is None else ""
     k, d = scorer.weights.shape
     content = {
         "model.safetensors": save({"weights": scorer.weights}),
         "card.json": json.dumps(card.to_json() | {"version": scorer.version}, indent=1).encode(),
         "README.txt": _HOW.format(
-            version=scorer.version, k=k, d=d, clip=clip, intercept=intercept
+            version=scorer.version, k=k, d=d, clip=clip, intercept=intercept, earlier=earlier
         ).encode(),
     }
     buffer = io.BytesIO()

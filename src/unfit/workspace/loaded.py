@@ -49,7 +49,7 @@ class Card:
             "format": CARD_FORMAT, "method": self.method, "settings": asdict(self.settings),
             "fit_intercept": self.fit_intercept, "classes": list(self.classes),
             "label": self.label, "encoding": self.encoding.to_json(),
-            "constants": explained(self.encoding),
+            "constants": asdict(explained(self.encoding)),
         }  # fmt: skip
 
     @classmethod

@@ -1,7 +1,7 @@
 """File in, file out: classes and probabilities, with the version that answered."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from unfit import disk
-from unfit.data.columns import UNSEEN
-from unfit.data.encoding import Reader
+from unfit.data.columns import UNSEEN, categories_of
+from unfit.data.encoding import Absent, Encoding, Reader
 from unfit.data.ingest import Roles
 from unfit.data.sources import (
     CsvSource,
@@ -35,22 +36,68 @@ Write = Callable[[pa.RecordBatch], None]
 class Predictions:
     """How many rows, by which version; the table itself where no file was asked for.
 
-    unseen: rows with a category that training did not know. accuracy: where the file has labels.
+    rare: rows with a category that too few training rows hold for a column of its own. unseen:
+    rows with a category that is not known. accuracy: where the file has labels.
     """
 
     version: int
     rows: int
+    rare: int
     unseen: int
     accuracy: float | None
     table: pa.Table | None
     output: str | None
 
 
+Names = Callable[[], Mapping[str, Collection[str]]]  # categories by column
+
+
+class Lookout:
+    """Counts rows with a category that has no column.
+
+    names: asked once, when it matters, for the categories that rows of the workspace hold. Without
+    it only those are known that the card names; a name that fewer than min_rows rows hold is then
+    counted as unseen, since it may be one person's.
+    """
+
+    def __init__(self, encoding: Encoding, names: Names | None = None) -> None:
+        self._columns = encoding.categorical
+        self._names = names
+        self._known: list[pa.Array] | None = None
+        self.absent = Absent(0, 0)
+
+    def look(self, batch: pa.RecordBatch, codes: np.ndarray, where: str) -> None:
+        """codes: places among the encoding's categories, or UNSEEN."""
+        without = codes == UNSEEN
+        if not without.any():
+            return
+        rare, unseen = np.zeros(len(codes), np.bool_), np.zeros(len(codes), np.bool_)
+        for j in np.flatnonzero(without.any(axis=0)).tolist():
+            name = self._columns[j].column.name
+            texts = categories_of(batch.column(name), name, where)
+            known = pc.is_in(texts, value_set=self._known_names()[j])
+            known = known.to_numpy(zero_copy_only=False)
+            rare |= without[:, j] & known
+            unseen |= without[:, j] & ~known
+        before = self.absent
+        self.absent = Absent(before.rare + int(rare.sum()), before.unseen + int(unseen.sum()))
+
+    def _known_names(self) -> list[pa.Array]:
+        if self._known is None:
+            more = {} if self._names is None else self._names()
+            self._known = [
+                pa.array(sorted({*c.others, *more.get(c.column.name, ())}), pa.string())
+                for c in self._columns
+            ]
+        return self._known
+
+
 def predict_file(
     scorer: Scorer, source: Rows, output: Path | None, format: str | None, roles: Roles,
-    kind: SourceTable,
+    kind: SourceTable, names: Names | None = None,
 ) -> Predictions:  # fmt: skip
-    """kind: how the source of the workspace is read, for a file that is like it."""
+    """kind: how the source of the workspace is read, for a file that is like it. names: see
+    Lookout."""
     given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
     if output is not None and given is not None and given.resolve() == output.resolve():
         raise BadInput(f"{output.name} is the input; name another file for the predictions")
@@ -60,12 +107,13 @@ def predict_file(
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
     labelled = roles.label in rows.columns() and not roles.positive
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
-    n = unseen = right = known = 0
+    n = right = known = 0
+    lookout = Lookout(scorer.card.encoding, names)
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept) as write:
         for batch in rows.blocks(list(dict.fromkeys(wanted))):
             values, codes = reader.read(batch, n, rows.name)
-            unseen += int((codes == UNSEEN).any(axis=1).sum())
+            lookout.look(batch, codes, rows.name)
             X = scorer.card.encoding.encode(values, codes, scorer.card.encoding.own_slots())
             result = _answer(scorer, X, batch, echoed, n)
             if labelled:
@@ -80,8 +128,9 @@ def predict_file(
     table = pa.Table.from_batches(kept) if output is None else None
     accuracy = right / known if known else None
     return Predictions(
-        scorer.version, n, unseen, accuracy, table, None if output is None else str(output)
-    )
+        scorer.version, n, *lookout.absent, accuracy, table,
+        None if output is None else str(output),
+    )  # fmt: skip
 
 
 def _answer(

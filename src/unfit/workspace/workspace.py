@@ -3,7 +3,7 @@ a crash left undone, does its work aside, commits in one transaction, and purges
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from unfit.data.dataset import Dataset
+from unfit.data.dataset import Dataset, held_names
 from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
 from unfit.errors import Unavailable, UnfitError, Untrained
@@ -231,7 +231,15 @@ class Workspace:
         """Predict the rows of a file or an Arrow table; written to `output` or kept in memory."""
         scorer = self.scorer()
         roles = self.config.the_roles()
-        return predict_file(scorer, source, output, format, roles, self.config.source)
+        kind, names = self.config.source, self._names_held
+        return predict_file(scorer, source, output, format, roles, kind, names)
+
+    def _names_held(self) -> Mapping[str, Collection[str]]:
+        """Categories by column that rows of this workspace hold, however few."""
+        version = self.store.employed()
+        if version is None or version.generation is None:
+            return {}
+        return held_names(self._keeper.data_folder / version.generation)
 
     def caught_up(self) -> bool:
         """Whether everybody on the deletion list is forgotten here; False for an old backup."""

@@ -59,11 +59,11 @@ async def predict(request: Request) -> Response:
         scoring = await _scoring(request, p)
         rows = _rows(body, p.config.service.max_rows)
         if len(rows) <= BESIDE:
-            answers = scoring.answer(rows)
+            answers, absent = scoring.answer(rows)
         else:
-            answers = await run_in_threadpool(scoring.answer, rows)
+            answers, absent = await run_in_threadpool(scoring.answer, rows)
         p.metrics.predicted(len(rows))
-        content = {"version": scoring.scorer.version, "predictions": answers}
+        content = {"version": scoring.scorer.version, **absent._asdict(), "predictions": answers}
         return Response(to_json(content), media_type="application/json")
     if kind == ARROW:
         body = await request.body()
@@ -116,7 +116,9 @@ def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Respon
         {"class": one, "probabilities": dict(zip(names, p, strict=True))}
         for one, p in zip(said, each, strict=True)
     ]
-    content = {"version": made.version, "predictions": answers}
+    content = {
+        "version": made.version, "rare": made.rare, "unseen": made.unseen, "predictions": answers
+    }  # fmt: skip
     return Response(to_json(content), media_type="application/json")
 
 

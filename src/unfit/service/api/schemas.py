@@ -65,9 +65,18 @@ class PredictionOut(BaseModel):
 class PredictionsOut(BaseModel):
     model_config = _example(
         version=84,
+        rare=0,
+        unseen=0,
         predictions=[{"class": "yes", "probabilities": {"no": 0.397, "yes": 0.603}}],
     )
     version: int = Field(description="The version of the model that answered.")
+    rare: int = Field(
+        description="Rows with a category that is known, but too rare for a column of its own."
+    )
+    unseen: int = Field(
+        description="Rows with a category in no training row, or in fewer than "
+        "preprocessing.min_rows: which of the two is not told, since it may be one person's."
+    )
     predictions: list[PredictionOut]
 
 
@@ -247,6 +256,9 @@ class DecisionsOut(BaseModel):
 class ColumnOut(BaseModel):
     name: str
     kind: Literal["numeric", "boolean", "category"]
+    constants: dict[str, str] = Field(
+        description="In words, how each constant of the column was come by."
+    )
 
 
 class ModelOut(BaseModel):
@@ -256,6 +268,7 @@ class ModelOut(BaseModel):
     label: str
     classes: list[str]
     columns: list[ColumnOut]
+    norm: str = Field(description="In words, how the bound on the length of rows was come by.")
 
 
 class StatusOut(BaseModel):

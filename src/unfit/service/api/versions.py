@@ -3,6 +3,7 @@
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
+from unfit.data.constants import explained
 from unfit.service.api.common import Before, Limit, Number, page, parts, problems, router
 from unfit.service.api.schemas import (
     ColumnOut,
@@ -30,11 +31,14 @@ async def model(request: Request) -> ModelOut:
     card = (await p.current.scoring(request.state.seen)).scorer.card
     version = await run_in_threadpool(p.store.employed)
     assert version is not None
+    how = explained(card.encoding)
     return ModelOut(
         version=VersionOut.of(version), label=card.label, classes=list(card.classes),
         columns=[
-            ColumnOut(name=c.column.name, kind=c.column.kind) for c in card.encoding.columns
+            ColumnOut(name=c.column.name, kind=c.column.kind, constants=how.columns[c.column.name])
+            for c in card.encoding.columns
         ],
+        norm=how.norm,
     )  # fmt: skip
 
 
