@@ -15,7 +15,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import unfit
+from unfit.core.objective import Rows
 from unfit.methods import METHODS
+from unfit.step_size import largest_curvature
 
 QUICK = {"epochs": 20, "batch_size": 64}
 
@@ -34,6 +36,7 @@ def cancer():
 @parametrize_with_checks(
     [model(name) for name in METHODS] + [model(dtype="float64"), unfit.MaxNormScaler()]
 )
+@pytest.mark.filterwarnings("ignore::unfit.UnscaledRowsWarning")  # blobs of length 10
 def test_scikit_learn(estimator, check):
     check(estimator)
 
@@ -171,9 +174,37 @@ def test_audit(cancer, method, sigma):
 
 def test_deltagrad_keeps_its_head_on_rows_of_any_scale():
     X, y = load_breast_cancer(return_X_y=True)
-    clf = unfit.LogisticRegression("deltagrad", dtype="float64", random_state=0).fit(X, y)
+    with pytest.warns(unfit.UnscaledRowsWarning):
+        clf = unfit.LogisticRegression("deltagrad", dtype="float64", random_state=0).fit(X, y)
     before = clf.score(X, y)
     assert clf.unlearn([0]).score(X, y) > before - 0.1
+
+
+@pytest.mark.parametrize("solver", ["deltagrad", "retrain"])
+def test_rows_too_long_for_sgd_are_said_to_be_so(solver):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 20))
+    y = (X @ rng.standard_normal(20) / 4 + rng.logistic(size=4000) > 0).astype(int)
+    sgd = unfit.LogisticRegression(solver, solver="sgd", epochs=20, random_state=0)
+    best = unfit.LogisticRegression("retrain").fit(X, y).score(X, y)
+    with pytest.warns(
+        unfit.UnscaledRowsWarning, match=r"MaxNormScaler.*learning rate below 0\.4\d"
+    ):
+        assert sgd.fit(4 * X, y).score(4 * X, y) < best - 0.03
+    short = unfit.MaxNormScaler().fit_transform(X)
+    assert sgd.fit(short, y).score(short, y) > best - 0.03  # and nothing is said
+    slow = clone(sgd).set_params(learning_rate=0.1)
+    assert slow.fit(4 * X, y).score(4 * X, y) > best - 0.03
+
+
+def test_the_largest_curvature_is_that_of_the_hessian():
+    rng = np.random.default_rng(0)
+    for scale in (0.1, 1.0, 30.0):
+        X = scale * rng.standard_normal((500, 12)) @ rng.standard_normal((12, 12))
+        dense = np.column_stack([X, np.ones(500)])
+        exact = np.linalg.eigvalsh(dense.T @ dense / 500)[-1] / 4
+        found = largest_curvature(Rows(X, np.zeros(500, np.int32), True))
+        assert 0.95 * exact < found <= exact * (1 + 1e-9)
 
 
 def test_audit_verdict_against_the_threshold(cancer):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unfit.estimator import LogisticRegression
     from unfit.fitted_steps import FittedStepWarning
     from unfit.pipeline import Pipeline
+    from unfit.step_size import UnscaledRowsWarning
     from unfit.workspace import Workspace
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "LogisticRegression",
     "MaxNormScaler",
     "Pipeline",
+    "UnscaledRowsWarning",
     "Workspace",
     "__version__",
 ]
@@ -36,6 +38,7 @@ _HOMES = {
     "LogisticRegression": "unfit.estimator",
     "MaxNormScaler": "unfit.data.preprocessing",
     "Pipeline": "unfit.pipeline",
+    "UnscaledRowsWarning": "unfit.step_size",
     "Workspace": "unfit.workspace",
 }
 

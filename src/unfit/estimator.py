@@ -23,6 +23,7 @@ from unfit.engines.cpu import CpuEngine
 from unfit.fitted_steps import FittedStepWarning, sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
 from unfit.selection import Labels, positions, some
+from unfit.step_size import UnscaledRowsWarning, overshooting
 
 
 class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -150,6 +151,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         rng = _generator(self.random_state)
         data = CpuEngine(matrix, codes.astype(np.int32), len(classes), self.fit_intercept)
         state = method.prepare(method.train(data, rng, progress), data)
+        if method.solver == "sgd":
+            too_long = overshooting(data.rows, settings.learning_rate, settings.l2)
+            if too_long is not None:
+                warnings.warn(too_long, UnscaledRowsWarning, stacklevel=4)
         self.classes_: np.ndarray = classes
         self._class_counts = np.bincount(codes)
         self._data, self._rng, self._fitted = data, rng, method

@@ -1,5 +1,6 @@
 """From rows to a version ready to be employed: write a generation, train, rehearse, save."""
 
+import logging
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,12 +19,14 @@ from unfit.engines.cpu import CpuEngine
 from unfit.errors import CannotTrain
 from unfit.lifecycle.pipeline import Opened, open_pipeline
 from unfit.methods import METHODS, Method
+from unfit.step_size import overshooting
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import NewVersion, Version
 from unfit.workspace.config import Config
 from unfit.workspace.loaded import Card, Loaded, class_codes, engine_of, held_out, model_arrays
 from unfit.workspace.stopwatch import Stopwatch
 
+log = logging.getLogger("unfit")
 Told = Callable[[str, int, int], None]  # stage, done, of (0: unknown)
 
 
@@ -121,6 +124,10 @@ def train_model(
         raise CannotTrain(f"training failed: {error}; preprocessing.norm sets it") from None
     except np.linalg.LinAlgError as error:
         raise CannotTrain(f"training failed: {error}") from None
+    if method.solver == "sgd":
+        too_long = overshooting(data.rows, method.settings.learning_rate, method.settings.l2)
+        if too_long is not None:
+            log.warning("%s", too_long)
     return Fresh(dataset, card, method, data, opened, of_label)
 
 
