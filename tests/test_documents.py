@@ -3,6 +3,7 @@
 import re
 import shutil
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,20 @@ def test_every_command_has_help_that_fits_a_screen() -> None:
 def test_the_api_is_documented_as_its_routes_say() -> None:
     text = write_api.PAGE.read_text()
     assert write_api.rewritten(text) == text
+
+
+def test_docstrings_point_at_nothing_that_is_not_there() -> None:
+    """A reference is to a page of docs/, to a module, or to the paper."""
+    for path in (*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md"), ROOT / "README.md"):
+        text = path.read_text()
+        assert not re.search(r"\bSPEC\b", text), path
+        for name in re.findall(r"\bdocs/([a-z_-]+\.md)", text):
+            assert (ROOT / "docs" / name).exists(), (path, name)
+
+
+def test_every_extra_serves_something() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    assert "gpu" not in extras
+    assert not any("torch" in need for needs in extras.values() for need in needs)

@@ -10,6 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import unfit
+from unfit.cli.workspace import predict
+from unfit.service.api.schemas import PredictionOut
+from unfit.workspace.exporting import _HOW
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "estimator.md"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documents are not installed")
@@ -48,3 +51,14 @@ def test_several_classes_and_after_forgetting_as_scikit_learn():
     expected = np.concatenate([e.coef_ for e in one_vs_rest.estimators_])
     np.testing.assert_allclose(ours.coef_, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(ours.predict_proba(X), one_vs_rest.predict_proba(X), atol=1e-5)
+
+
+def test_wherever_probabilities_are_shown_it_is_said_what_they_are():
+    root = PAGE.parents[1]
+    texts = [(root / "docs" / name).read_text() for name in ("estimator.md", "guide.md", "api.md")]
+    texts += [unfit.LogisticRegression.predict_proba.__doc__, _HOW]
+    texts.append(PredictionOut.model_fields["probabilities"].description)
+    texts.append(predict.__doc__)
+    for text in texts:
+        assert "one-vs-rest" in text
+        assert "softmax" in text

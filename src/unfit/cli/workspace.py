@@ -199,6 +199,9 @@ def predict(
 ) -> None:
     """Predict the rows of a file: class, probabilities, and the version that answered.
 
+    With more than two classes probabilities are one-vs-rest: scores of separate models, scaled to
+    sum 1, and less well calibrated than those of a softmax model.
+
     A category without a column counts as none of those that have one. How many rows hold such a
     category is reported: one that too few training rows hold (preprocessing.min_rows,
     max_categories), or one that no row of this workspace holds.

@@ -75,7 +75,11 @@ class Scorer:
     weights: np.ndarray
 
     def probabilities(self, X: np.ndarray) -> np.ndarray:
-        """Class probabilities (n, classes); one-vs-rest sigmoids scaled to sum 1."""
+        """Class probabilities (n, classes).
+
+        With more than two classes one-vs-rest: sigmoids of separate models scaled to sum 1, which
+        are not those of a softmax model.
+        """
         p = sigmoid(margins(X, self.weights).astype(np.float64))
         if len(self.card.classes) == 2:
             return np.column_stack([1 - p[:, 0], p[:, 0]])

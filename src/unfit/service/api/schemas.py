@@ -59,7 +59,11 @@ class PredictionsIn(_In):
 class PredictionOut(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
     class_: str = Field(alias="class")
-    probabilities: dict[str, float]
+    probabilities: dict[str, float] = Field(
+        description="By class, summing to 1. With more than two classes they are one-vs-rest: the "
+        "scores of separate models, scaled. They rank classes well, and are less well calibrated "
+        "than those of a softmax model."
+    )
 
 
 class PredictionsOut(BaseModel):
