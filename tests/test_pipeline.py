@@ -86,11 +86,13 @@ def test_the_audit_sees_a_step_that_remembers(rows):
     pipe[-1].unlearn([17])  # the classifier alone
     audit = pipe.audit(X, y)
     assert audit.passed is False
+    assert audit.outcome == "not forgotten"
     assert audit.remembering == ("standardscaler", "minmaxscaler")
     assert audit.verdict.startswith("not forgotten: standardscaler")
     assert "not forgotten: standardscaler" in str(audit)
     honest = pipeline(StandardScaler()).fit(X, y).unlearn([17]).audit(X, y)
     assert honest.remembering == ()
+    assert honest.outcome == "forgotten"
     assert honest.n_deleted == 1
     assert honest.deleted_accuracy_retrained is not None
     assert honest.weight_distance < 1e-4

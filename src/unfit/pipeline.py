@@ -21,6 +21,7 @@ from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.estimator import LogisticRegression
 from unfit.selection import Labels, positions
+from unfit.verdict import Outcome
 
 SAME = 1e-9  # relative: two fits of a step on the same rows agree to rounding
 
@@ -55,17 +56,26 @@ class PipelineAudit:
     remembering: tuple[str, ...]
 
     @property
+    def outcome(self) -> Outcome:
+        return "not forgotten" if self.remembering else self.classifier.outcome
+
+    @property
     def passed(self) -> bool | None:
+        """None where it cannot be told."""
         return False if self.remembering else self.classifier.passed
 
     @property
-    def verdict(self) -> str:
+    def reason(self) -> str:
         if self.remembering:
             return (
-                f"not forgotten: {', '.join(self.remembering)} would be another if fitted on the "
-                "rows that remain; use the pipeline's unlearn, or fit it again"
+                f"{', '.join(self.remembering)} would be another if fitted on the rows that "
+                "remain; use the pipeline's unlearn, or fit it again"
             )
-        return self.classifier.verdict
+        return self.classifier.reason
+
+    @property
+    def verdict(self) -> str:
+        return f"{self.outcome}: {self.reason}"
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is as in the audit of the classifier."""
