@@ -38,6 +38,7 @@ POINTS = (
     "purge.files-removed",
     "purge.database-cleaned",
     "purge.done",
+    "retained.removed",
     "prepare.written",
     "prepare.recorded",
 )

@@ -1,6 +1,7 @@
 """Kill -9 at every named point: what is left is the state before or after, and goes on."""
 
 import re
+from datetime import timedelta
 from pathlib import Path
 
 import crashing
@@ -10,6 +11,7 @@ from workspaces import Kept, as_before, signature
 import unfit
 from unfit.points import POINTS
 from unfit.workspace import Workspace
+from unfit.workspace.keeper import now
 
 SUBJECTS = ["p0003", "p0017", "nobody"]
 ALWAYS = ('retrain_when = ["disparity"]', 'retrain_when = ["always"]')
@@ -50,6 +52,9 @@ def test_a_killed_process_leaves_the_old_state_or_the_new(
         toml.write_text(text.replace(*ALWAYS) if retrains else text)
         if point == "list.upgraded":
             as_before(kept)
+        if point == "retained.removed":
+            with Workspace(kept.folder, clock=lambda: now() - timedelta(days=31)) as ws:
+                ws.forget(subjects=["p0005"], key="earlier")
     states = [settled(clean.folder)]
     if verb == "forget":  # a request that was accepted and waits is a state of its own
         with clean.open() as ws:

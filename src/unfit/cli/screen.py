@@ -45,7 +45,20 @@ def status_screen(found: Status, console: Console) -> None:
         facts.add_row(
             "deletion list", "has changed since, or is gone; the next command looks into it"
         )
-    if found.purge_due:
+    kept = found.retained
+    if kept.rows and kept.until is not None:
+        until = kept.until.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        facts.add_row(
+            "kept for audits",
+            f"{kept.rows:,} deleted rows (retention.audit_window), the last until {until}",
+        )
+    if kept.overdue_rows:
+        facts.add_row(
+            "overdue",
+            f"{kept.overdue_rows:,} deleted rows were to be removed by now, and nobody was there; "
+            "the next command removes them, `unfit serve` does in time",
+        )
+    elif found.purge_due:
         facts.add_row("purge", "not finished; the next `unfit forget` or `unfit audit` goes on")
     console.print(facts, highlight=False)
     _estimates(found, console)

@@ -298,7 +298,13 @@ def forget(
         typer.echo(f"expected: {action[made.action]}: {made.reason}")
         return
     typer.echo(f"version {made.version}: {action[made.action]}: {made.reason}")
-    if not made.purged:
+    if made.kept_until is not None:
+        until = made.kept_until.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        typer.echo(
+            f"kept for audits until {until} (retention.audit_window): {made.kept_rows:,} deleted "
+            f"row{'' if made.kept_rows == 1 else 's'}, without ids"
+        )
+    if made.purge_due:
         typer.echo(
             "the purge is not finished (a reader holds the database); the next command goes on"
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.service.api.schemas import NearOut
 from unfit.service.parts import Parts
 from unfit.store.records import Request
+from unfit.store.repository import Store
 from unfit.workspace.forgetting import Ids, forgotten_before, near_spellings
 from unfit.workspace.naming import ids_of
 
@@ -26,6 +28,8 @@ class Person:
     rows: int
     erasures: Sequence[Request]
     near: Sequence[str] = ()  # of an unknown id: near spellings that do exist
+    purged: bool | None = None  # of who is forgotten: whether no byte of theirs is left
+    kept_until: datetime | None = None  # deleted rows that may be theirs are kept for audits
 
 
 def submit(
@@ -73,13 +77,26 @@ def look_up(parts: Parts, subject: str) -> Person:
         return Person("unknown", 0, ())
     erasures = store.requests(about=("subject", subject), last=20, with_items=False)[::-1]
     if forgotten_before(store, [("subject", subject)]):
-        return Person("forgotten", 0, erasures)
+        return _forgotten(store, erasures)
     rows = _looking(parts, lambda dataset: _rows(dataset, subject))
     if not rows:
         spellings = [text for one in near(parts, [subject], []) for text in one.spellings]
         return Person("unknown", 0, erasures, spellings)
     waits = any(request.state == "pending" for request in erasures)
     return Person("waiting" if waits else "remembered", rows, erasures)
+
+
+def _forgotten(store: Store, erasures: Sequence[Request]) -> Person:
+    applied = [r for r in erasures if r.state == "applied" and r.tally.forgotten]
+    kept = [r.kept_until for r in applied]
+    if applied:
+        erased = all(r.erased for r in applied)
+        kept.append(store.retained_by_row())  # whose rows they were is not known any more
+    else:  # row by row, or a backup's erasure: any that are kept may be theirs
+        erased = not store.model().purge_due
+        kept += [v.retained_until for v in store.retained_versions()]
+    until = max((moment for moment in kept if moment is not None), default=None)
+    return Person("forgotten", 0, erasures, purged=erased and until is None, kept_until=until)
 
 
 def _rows(dataset: Dataset, subject: str) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from unfit.service.parts import Parts
 from unfit.store.records import Decision, Version
+from unfit.workspace.retention import Retained
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,8 @@ class Standing:
     decision: Decision | None  # the last
     threshold: float
     worker: bool
-    purge_due: bool
+    purge_due: bool  # bytes remain that are to go, kept rows among them
+    retained: Retained
 
     @property
     def estimate(self) -> float | None:
@@ -26,8 +28,9 @@ class Standing:
 
 def standing(p: Parts) -> Standing:
     rows, people = p.store.counts_forgotten()
-    decided = p.store.decisions(last=1)
+    decided, kept = p.store.decisions(last=1), p.workspace.retained()
     return Standing(
         p.store.employed(), p.store.request_counts(), rows, people, decided[0] if decided else None,
-        p.config.policy.disparity, p.worker_lives(), p.store.model().purge_due,
+        p.config.policy.disparity, p.worker_lives(),
+        p.store.model().purge_due or kept.overdue_rows > 0, kept,
     )  # fmt: skip

@@ -28,6 +28,7 @@ BEAT_SECONDS = 1.0
 QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
 PURGE_SECONDS = 1.0  # between purges: nobody writes meanwhile, and readers may have to wait
 FAILED_SECONDS = 1.0  # before the next try of anything
+EXPIRE_SECONDS = 1.0  # between looks for rows that were kept for audits long enough
 CATCH_UP_SECONDS = 1.0  # between looks at the deletion list
 NICENESS = 10
 
@@ -46,6 +47,7 @@ class Worker:
         self._child: tuple[Job, subprocess.Popen[bytes]] | None = None
         self._quiet_since: float | None = None
         self._purge_at, self._purge_pause = 0.0, PURGE_SECONDS
+        self._expire_at = 0.0
         self._caught_up_at = 0.0
 
     def run(self) -> None:
@@ -112,6 +114,7 @@ class Worker:
     def _turn(self) -> bool:
         """A look at everything there is to do; whether there was something."""
         self._watch_child()
+        self._expire()
         retraining = self._child is not None and self._child[0].kind == "retrain"
         worked = False if retraining else self._apply()
         if self._child is None:
@@ -140,6 +143,17 @@ class Worker:
         self._log.line("applied", requests=applied, ms=took, version=_number(self._workspace))
         self._quiet_since = None
         return True
+
+    def _expire(self) -> None:
+        """Deleted rows that were kept for audits leave in time, also when nobody asks for anything
+        and while a retraining holds the workspace."""
+        at = time.monotonic()
+        if at < self._expire_at:
+            return
+        self._expire_at = at + EXPIRE_SECONDS
+        removed = self._try("expire", self._workspace.expire)
+        if removed:
+            self._log.line("expired", rows=removed)
 
     def _settle_down(self) -> None:
         """After a commit, once nobody waits: what the next erasure wants. Statistics, which may

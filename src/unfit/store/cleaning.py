@@ -3,12 +3,14 @@
 import re
 import sqlite3
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from unfit.errors import Unavailable
 from unfit.store.filing import Filing
+from unfit.store.reading import CHUNK
 from unfit.store.records import Times, Version
 from unfit.store.schema import forgotten, items, models, requests, versions
 
@@ -103,8 +105,12 @@ class Cleaning(Filing):
         if busy:
             raise Unavailable("the database's log is in use by a reader; the purge goes on later")
 
-    def purge_done(self, timed: Sequence[tuple[int, float, Times]] = ()) -> None:
-        """timed: what the versions purged after took in the end: id, seconds, where they went."""
+    def purge_done(
+        self, timed: Sequence[tuple[int, float, Times]] = (), begun: datetime | None = None
+    ) -> None:
+        """timed: what the versions purged after took in the end: id, seconds, where they went.
+        begun: when the purge was; all that was settled before has left the disk.
+        """
         with self.writing() as connection:
             for version_id, seconds, times in timed:
                 connection.execute(
@@ -112,6 +118,16 @@ class Cleaning(Filing):
                     .where(versions.c.id == version_id)
                     .values(seconds=seconds, times=times.to_json())
                 )
-            connection.execute(
-                sa.update(models).where(models.c.id == self.model_id).values(purge_due=False)
-            )
+            done: dict[str, Any] = {"purge_due": False}
+            if begun is not None:
+                done["purged_at"] = begun
+            connection.execute(sa.update(models).where(models.c.id == self.model_id).values(done))
+
+    def retained_no_more(self, version_ids: Sequence[int]) -> None:
+        """Deleted rows that were kept for audits are removed."""
+        with self.writing() as connection:
+            for start in range(0, len(version_ids), CHUNK):
+                part = version_ids[start : start + CHUNK]
+                connection.execute(
+                    sa.update(versions).where(versions.c.id.in_(part)).values(retained_until=None)
+                )

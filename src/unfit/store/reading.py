@@ -94,6 +94,26 @@ class Records:
             rows = connection.execute(select.order_by(versions.c.number.desc()).limit(last)).all()
         return [_version(row) for row in reversed(rows)]
 
+    def retained_versions(self) -> list[Version]:
+        """Those whose deleted rows are kept for audits."""
+        mine = (versions.c.model_id == self.model_id) & versions.c.retained_until.is_not(None)
+        with self.reading() as connection:
+            rows = connection.execute(
+                sa.select(versions).where(mine).order_by(versions.c.number)
+            ).all()  # fmt: skip
+        return [_version(row) for row in rows]
+
+    def retained_by_row(self) -> datetime | None:
+        """How long deleted rows are kept for audits that were named one by one."""
+        latest = (
+            sa.select(sa.func.max(versions.c.retained_until))
+            .join(requests, requests.c.version_id == versions.c.id)
+            .join(items, items.c.request_id == requests.c.id)
+            .where(versions.c.model_id == self.model_id, items.c.kind == "row", items.c.rows > 0)
+        )
+        with self.reading() as connection:
+            return maybe_utc(connection.execute(latest).scalar())
+
     def decision_on(self, request: Request) -> Decision | None:
         """The decision a request led to; None if the version in use stayed."""
         if request.version is None or request.applied_at is None or request.state == "unmatched":
@@ -194,14 +214,17 @@ class Records:
                 (items.c.kind == kind) & (items.c.value == value)
             )
             where &= requests.c.id.in_(sa.select(items.c.request_id).where(named))
-        number = (
-            sa.select(versions.c.number)
-            .where(versions.c.id == requests.c.version_id)
-            .scalar_subquery()
-        )
         with self.reading() as connection:
             rows = connection.execute(
-                sa.select(requests, number.label("version"))
+                sa.select(
+                    requests,
+                    versions.c.number.label("version"),
+                    versions.c.retained_until,
+                    models.c.purge_due,
+                    models.c.purged_at,
+                )
+                .join(models, models.c.id == requests.c.model_id)
+                .outerjoin(versions, versions.c.id == requests.c.version_id)
                 .where(where)
                 .order_by(requests.c.id.desc())
                 .limit(last)
@@ -212,7 +235,7 @@ class Records:
         return [
             Request(row.id, row.key, row.state, _utc(row.submitted_at), maybe_utc(row.applied_at),
                     row.version, of.get(row.id, []), maybe_utc(row.cancelled_at), row.submitted_by,
-                    counts.get(row.id, Tally()))
+                    counts.get(row.id, Tally()), maybe_utc(row.retained_until), _erased(row))
             for row in rows
         ]  # fmt: skip
 
@@ -270,6 +293,14 @@ class Records:
             raw = text.encode()
             state.update(len(raw).to_bytes(8, "big") + raw)
         return state.hexdigest()
+
+
+def _erased(row: sa.Row) -> bool:
+    """Whether a purge has begun and ended since a request was settled."""
+    if row.applied_at is None:
+        return False
+    since = row.purged_at is not None and _utc(row.applied_at) <= _utc(row.purged_at)
+    return since or not row.purge_due
 
 
 def _items(connection: sa.Connection, of: Sequence[int]) -> dict[int, list[Item]]:

@@ -118,6 +118,18 @@ class Request:
     cancelled_at: datetime | None = None
     submitted_by: str | None = None
     tally: Tally = Tally()
+    retained_until: datetime | None = None  # of the version: its deleted rows are kept for audits
+    erased: bool = False  # it is settled, and a purge was done since
+
+    @property
+    def kept_until(self) -> datetime | None:
+        """How long rows that went with it are kept for audits; None: not, or not any more."""
+        return self.retained_until if self.state == "applied" and self.tally.rows else None
+
+    @property
+    def purged(self) -> bool:
+        """Whether no byte of those it names is left, neither in use nor for audits."""
+        return self.erased and self.kept_until is None
 
     @property
     def matched(self) -> Matched | None:

@@ -185,8 +185,13 @@ def _check_gone(source: Source, loaded: Loaded, roles: Roles) -> None:
 def _from_window(folder: Path, loaded: Loaded) -> Rows:
     parts, texts = [], []
     for path in sorted(folder.glob("*.parquet")) if folder.is_dir() else ():
-        source = open_source(Location(path=path))
-        X, labels = _encoded(source.blocks(), loaded, LABEL, path.name, source.columns())
+        try:
+            source = open_source(Location(path=path))
+            X, labels = _encoded(source.blocks(), loaded, LABEL, path.name, source.columns())
+        except BadInput:
+            if path.exists():
+                raise
+            continue  # its window is over, and it was removed just now
         parts.append(X)
         texts += labels
     width = loaded.card.encoding.width

@@ -20,7 +20,7 @@ from unfit.store.artifacts import Artifacts
 from unfit.store.records import Times, Version
 from unfit.store.repository import Store
 from unfit.workspace import config as configuration
-from unfit.workspace import purging
+from unfit.workspace import purging, retention
 from unfit.workspace.config import Config
 from unfit.workspace.constants import EARLIER
 from unfit.workspace.deletion_list import DeletionList
@@ -191,6 +191,7 @@ class Keeper:
             if due or (not self._swept and purging.litter(self)):
                 self.purge()
             self.expire()
+            retention.sweep(self.retained, self.store)
         self._swept = True
 
     def _goes_on_from(self, version: Version) -> bool:
@@ -256,9 +257,10 @@ class Keeper:
         loaded = self.load()
         return loaded if loaded.state.near is not None else self.prepared()
 
-    def expire(self) -> None:
+    def expire(self) -> int:
+        """Remove deleted rows that were kept for audits long enough; how many."""
         window = self.config.retention.audit_window
-        purging.expire(self.retained, self.store, self.clock(), window)
+        return retention.remove_due(self.retained, self.store, self.clock(), window)
 
     def prepared(self) -> Loaded:
         """The employed version with what makes the next unlearning cheapest."""

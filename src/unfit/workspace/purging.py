@@ -6,8 +6,6 @@ is finished by the next opening.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +15,7 @@ from unfit.data.dataset import Dataset, Raw
 from unfit.errors import BadInput
 from unfit.points import reach
 from unfit.store.records import Times, Version
-from unfit.store.repository import Store
+from unfit.workspace import retention
 from unfit.workspace.list_format import Content
 from unfit.workspace.loaded import load_card
 
@@ -33,6 +31,7 @@ def purge(
     timed: asked at the end what the versions since the last purge took; it is written down.
     """
     store, version = keeper.store, keeper.require_version()
+    begun = keeper.clock()
     reach("purge.start")
     dataset = keeper.dataset()
     gone = np.array([row for row, _ in store.forgotten_rows(erased=False)], np.int64)
@@ -46,7 +45,7 @@ def purge(
     reach("purge.files-removed")
     store.clean()
     reach("purge.database-cleaned")
-    store.purge_done(timed())
+    store.purge_done(timed(), begun)
     reach("purge.done")
     return card_sha
 
@@ -119,7 +118,9 @@ def litter(keeper: "Keeper") -> bool:
     strays += list(keeper.folder.glob(f".*{disk.TEMPORARY}"))
     strays += list(data.glob(f"*/.*{disk.TEMPORARY}"))
     if keeper.retained.is_dir():
-        known = _windows(keeper.store.versions())
+        known = {
+            retention.file_of(keeper.retained, v).name for v in keeper.store.retained_versions()
+        }
         strays += [p for p in keeper.retained.iterdir() if p.name not in known]
     return bool(strays)
 
@@ -129,25 +130,6 @@ def sweep_before_training(keeper: "Keeper") -> None:
     disk.sweep(keeper.artifacts.folder, set())
     disk.sweep(keeper.data_folder, set())
     _sweep_temporary(keeper)
-
-
-def _windows(versions: Sequence[Version]) -> set[str]:
-    return {f"{v.number}.parquet" for v in versions if v.retained_until is not None}
-
-
-def expire(folder: Path, store: Store, now: datetime, window: timedelta) -> None:
-    """Remove deleted rows whose audit window is over, or that no version stands behind."""
-    if folder.is_dir() and any(folder.iterdir()):
-        kept = [v for v in store.versions() if v.retained_until and v.retained_until > now]
-        disk.sweep(folder, _windows(kept) if window else set())
-
-
-def overdue(folder: Path, store: Store, now: datetime, window: timedelta) -> bool:
-    """Whether deleted rows are here whose window is over."""
-    if not folder.is_dir() or not any(folder.iterdir()):
-        return False
-    kept = [v for v in store.versions() if (folder / f"{v.number}.parquet").exists()]
-    return not window or any(v.retained_until and v.retained_until <= now for v in kept)
 
 
 def listed_positions(raw: Raw, listed: Content, name: str, workspace: str) -> list[int]:

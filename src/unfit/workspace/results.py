@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from unfit.store.records import AuditRecord, Decision, Matched, Version
+from unfit.workspace.retention import Retained
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,14 @@ class Forgotten:
     estimate: float | None
     threshold: float | None
     seconds: float | None
-    purged: bool
+    purged: bool  # no byte is left, neither in use nor for audits
     dry_run: bool = False
     purge_seconds: float | None = None
     replayed: bool = False  # the key was used before, and this is what was answered then
     near: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of unknown ids: who is there
+    purge_due: bool = False  # bytes remain that are to go
+    kept_rows: int = 0  # that left with this version, and are kept for audits
+    kept_until: datetime | None = None
 
     @property
     def matched(self) -> Matched:
@@ -67,7 +72,8 @@ class Forgotten:
         return "all" if self.subjects else "earlier"
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"matched": self.matched}
+        until = self.kept_until and self.kept_until.isoformat()
+        return asdict(self) | {"matched": self.matched, "kept_until": until}
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,8 @@ class Status:
     decisions: Sequence[Decision]
     last_audit: AuditRecord | None
     list_differs: bool  # the deletion list is not as this workspace knows it
+    audit_window: timedelta
+    retained: Retained
 
     def as_dict(self) -> dict[str, Any]:
         v, audit = self.version, self.last_audit
@@ -106,6 +114,10 @@ class Status:
             "unmatched": self.unmatched,
             "purge_due": self.purge_due,
             "list_differs": self.list_differs,
+            "audit_window_seconds": self.audit_window.total_seconds(),
+            "retained_rows": self.retained.rows,
+            "retained_until": self.retained.until and self.retained.until.isoformat(),
+            "retained_overdue_rows": self.retained.overdue_rows,
             "policy": list(self.policy),
             "threshold": self.threshold,
             "versions": [

@@ -18,7 +18,7 @@ from unfit.data.sources import open_source
 from unfit.errors import Unavailable, UnfitError, Untrained
 from unfit.points import reach
 from unfit.store.records import Applied, Decision, Version
-from unfit.workspace import auditing, erasing, exporting, losses, purging, training
+from unfit.workspace import auditing, erasing, exporting, losses, purging, retention, training
 from unfit.workspace.forgetting import Ids, Resolved, near_spellings
 from unfit.workspace.in_use import InUse
 from unfit.workspace.keeper import Keeper, now
@@ -29,6 +29,7 @@ from unfit.workspace.losses import Loss
 from unfit.workspace.naming import ids_of, named, refuse, text_of
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.results import Employed, Forgotten, Status
+from unfit.workspace.retention import Retained
 from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import Told
 
@@ -74,6 +75,15 @@ class Workspace:
             if keeper.current is not None and keeper.model.purge_due:
                 keeper.purge()
             return keeper.purged
+
+    def retained(self) -> Retained:
+        """Which deleted rows are kept for audits just now."""
+        window, keeper = self.config.retention.audit_window, self._keeper
+        return retention.retained(keeper.retained, self.store, keeper.clock(), window)
+
+    def expire(self) -> int:
+        """Remove deleted rows that were kept for audits long enough; how many. Waits for nobody."""
+        return self._keeper.expire()
 
     def close(self) -> None:
         self._keeper.close()
@@ -250,15 +260,10 @@ class Workspace:
 
     def scorer(self) -> Scorer:
         """The model in use, as it is now; a restored backup first catches up with deletions."""
-        keeper, model = self._keeper, self.store.model()
+        model = self.store.model()
         if model.list_known is None and self.store.employed() is None:
             raise Untrained
-        late = not self._checked and (
-            model.purge_due
-            or purging.overdue(
-                keeper.retained, keeper.store, keeper.clock(), self.config.retention.audit_window
-            )
-        )
+        late = not self._checked and (model.purge_due or self.retained().overdue_rows > 0)
         if not self._list_watch.may_answer(Position.parse(model.list_known)) or late:
             with self._writing():
                 pass
@@ -308,13 +313,14 @@ class Workspace:
         """What there is; changes nothing."""
         store, policy = self.store, self.config.policy
         version, counts = store.employed(), store.request_counts()
-        audits = store.audits()
+        audits, kept = store.audits(), self.retained()
         return Status(
             str(self.folder), version.method if version else self.config.model.method, version,
             store.counts_forgotten()[0], counts["pending"], counts["applied"],
-            counts["unmatched"], store.model().purge_due, policy.retrain_when, policy.disparity,
+            counts["unmatched"], store.model().purge_due or kept.overdue_rows > 0,
+            policy.retrain_when, policy.disparity,
             store.versions(), store.decisions(), audits[-1] if audits else None,
-            version is not None and not self.caught_up(),
+            version is not None and not self.caught_up(), self.config.retention.audit_window, kept,
         )  # fmt: skip
 
     # --- answers -------------------------------------------------------------------------------
@@ -360,15 +366,26 @@ class Workspace:
         self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, replayed: bool
     ) -> Forgotten:
         outcomes, why = batch.outcomes[key], batch.why
+        kept = _kept(keeper, batch)
         return Forgotten(
             key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
             named(ids, outcomes, "repeated"), named(ids, outcomes, "unknown"), batch.version,
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity,
-            None if replayed else batch.seconds, purged=keeper.purged,
+            None if replayed else batch.seconds, purged=keeper.purged and kept is None,
+            purge_due=not keeper.purged, kept_rows=0 if kept is None else kept.deleted,
+            kept_until=None if kept is None else kept.retained_until,
             purge_seconds=None if replayed else batch.purge_seconds, replayed=replayed,
             near=_near(keeper, ids, outcomes),
         )  # fmt: skip
+
+
+def _kept(keeper: Keeper, batch: erasing.Batch) -> Version | None:
+    """The version a batch made, if what left with it is kept for audits."""
+    if batch.why is None:
+        return None
+    found = keeper.store.versions(number=batch.version)
+    return next((v for v in found if v.retained_until is not None), None)
 
 
 def _near(

@@ -111,6 +111,8 @@ async def lookup(request: Request, body: LookupIn) -> LookupOut:
     has, near spellings that somebody has."""
     found = await run_in_threadpool(looking.look_up, parts(request), str(body.subject))
     return LookupOut(
+        purged=found.purged,
+        kept_for_audit_until=found.kept_until,
         state=found.state, rows=found.rows, near=list(found.near),
         erasures=[ErasureOut.of(r) for r in found.erasures],
     )  # fmt: skip

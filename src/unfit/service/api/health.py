@@ -59,7 +59,12 @@ def metrics(request: Request) -> Response:
         "unfit_disparity_estimate_percent": ("Estimated disparity.", now.estimate or 0.0),
         "unfit_disparity_threshold_percent": ("Retrain above it.", now.threshold),
         "unfit_worker": ("Whether a worker is at its place.", float(now.worker)),
-        "unfit_purge_due": ("Erased bytes remain.", float(now.purge_due)),
+        "unfit_purge_due": ("Bytes remain that are to go.", float(now.purge_due)),
+        "unfit_retained_rows": ("Deleted rows kept for audits.", now.retained.rows),
+        "unfit_retained_overdue_rows": (
+            "Kept longer than audit_window.",
+            now.retained.overdue_rows,
+        ),
     }
     content = p.metrics.render("PROMETHEUS_MULTIPROC_DIR" in os.environ, gauges)
     return Response(content, media_type="text/plain; version=0.0.4")

@@ -130,8 +130,8 @@ class ErasureOut(BaseModel):
         id=90, key="3f1c9a52", state="applied", in_force=True,
         submitted_at="2030-01-02T03:04:05.120Z", applied_at="2030-01-02T03:04:05.310Z",
         cancelled_at=None, version=85, matched="all", ids=1, forgotten=1, repeated=0, unknown=0,
-        rows=3, items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}], decision=None,
-        near=None,
+        rows=3, purged=True, kept_for_audit_until=None,
+        items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}], decision=None, near=None,
     )  # fmt: skip
     id: int
     key: str = Field(description="The Idempotency-Key it was filed with.")
@@ -153,6 +153,12 @@ class ErasureOut(BaseModel):
     repeated: int = Field(description="Ids named twice, or forgotten before.")
     unknown: int = Field(description="Ids that matched nobody.")
     rows: int = Field(description="That went with it.")
+    purged: bool = Field(
+        description="No byte of whom it names is left, neither in use nor for audits."
+    )
+    kept_for_audit_until: datetime | None = Field(
+        description="Its deleted rows, without ids, are kept until then; null: none are."
+    )
     items: list[ItemOut] | None = Field(None, description="Only where one erasure is read.")
     decision: DecisionOut | None = None
     near: list["NearOut"] | None = Field(
@@ -176,6 +182,7 @@ class ErasureOut(BaseModel):
             submitted_at=r.submitted_at, applied_at=r.applied_at, cancelled_at=r.cancelled_at,
             version=None if r.state == "unmatched" else r.version, matched=r.matched,
             near=None if near is None else list(near),
+            purged=r.purged, kept_for_audit_until=r.kept_until,
             **asdict(r.tally), items=each if with_items else None,
             decision=None if why is None else DecisionOut.of(why),
         )  # fmt: skip
@@ -206,6 +213,12 @@ class LookupIn(_In):
 class LookupOut(BaseModel):
     state: Literal["remembered", "waiting", "forgotten", "unknown"]
     rows: int
+    purged: bool | None = Field(
+        description="Of who is forgotten: whether no byte of theirs is left; else null."
+    )
+    kept_for_audit_until: datetime | None = Field(
+        description="Deleted rows, without ids, that may be theirs are kept until then."
+    )
     erasures: list[ErasureOut]
     near: list[str] = Field([], description="Of an unknown id: near spellings that do exist.")
 
@@ -279,7 +292,8 @@ class StatusOut(BaseModel):
     model_config = _example(
         version=85, method="fisher", remembered=3817, forgotten_rows=5096, forgotten_subjects=1701,
         pending=0, applied=90, unmatched=0, cancelled=0, purge_due=False, estimate=0.32,
-        threshold=2.0, worker=True,
+        threshold=2.0, worker=True, audit_window_seconds=2592000, retained_rows=12,
+        retained_until="2030-02-01T03:04:05.300Z", retained_overdue_rows=0,
     )  # fmt: skip
     version: int | None
     method: str
@@ -290,7 +304,13 @@ class StatusOut(BaseModel):
     applied: int
     unmatched: int = Field(description="Erasures of whose ids nobody had any.")
     cancelled: int
-    purge_due: bool
+    purge_due: bool = Field(description="Bytes remain that are to go.")
+    audit_window_seconds: float = Field(
+        description="How long deleted rows are kept for audits (retention.audit_window)."
+    )
+    retained_rows: int = Field(description="Deleted rows that are kept for audits now.")
+    retained_until: datetime | None = Field(description="When the last of them is removed.")
+    retained_overdue_rows: int = Field(description="Kept longer than the window says.")
     estimate: float | None
     threshold: float
     worker: bool = Field(description="A worker is at its place.")

@@ -54,7 +54,9 @@ def status(request: Request) -> StatusOut:
         remembered=version.subjects if version else 0,
         forgotten_rows=now.forgotten_rows, forgotten_subjects=now.forgotten_subjects,
         purge_due=now.purge_due, estimate=now.estimate, threshold=now.threshold,
-        worker=now.worker, **now.counts,
+        worker=now.worker, retained_rows=now.retained.rows, retained_until=now.retained.until,
+        retained_overdue_rows=now.retained.overdue_rows,
+        audit_window_seconds=p.config.retention.audit_window.total_seconds(), **now.counts,
     )  # fmt: skip
 
 

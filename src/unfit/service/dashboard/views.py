@@ -34,7 +34,8 @@ class Overview:
         number = self.now.version.number if self.now.version else 0
         audit = self.last_audit.id if self.last_audit else 0
         counted = "-".join(str(n) for n in self.now.counts.values())
-        return f"{number}-{counted}-{self.now.worker:d}{self.now.purge_due:d}-{audit}-{running}"
+        kept = f"{self.now.retained.rows}{self.now.purge_due:d}"
+        return f"{number}-{counted}-{self.now.worker:d}-{kept}-{audit}-{running}"
 
     @property
     def order(self) -> tuple[str, str]:
@@ -43,6 +44,12 @@ class Overview:
             return "bad", "There is no model in use: too few classes have rows left."
         if not self.now.worker:
             return "bad", "No worker is at its place: erasures wait until one is started."
+        late = self.now.retained
+        if late.overdue_rows and late.overdue_since is not None:
+            return "warn", (
+                f"{late.overdue_rows:,} deleted rows were to be removed by "
+                f"{moment(late.overdue_since)} UTC and are still here."
+            )
         if self.last_audit is not None and self.last_audit.passed is False:
             return "warn", f"The last audit says: {self.last_audit.report.get('verdict')}."
         if self.now.estimate is not None and self.now.estimate > self.now.threshold:
