@@ -8,7 +8,8 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,25 @@ import numpy as np
 from unfit.errors import Unavailable
 
 TEMPORARY = ".tmp"
+_guards = threading.local()
+
+
+@contextmanager
+def guarded(check: Callable[[], None]) -> Iterator[None]:
+    """Within, this thread calls `check` before every change of a file that is in place."""
+    before = getattr(_guards, "check", None)
+    _guards.check = check
+    try:
+        yield
+    finally:
+        _guards.check = before
+
+
+def check() -> None:
+    """May this thread still change files? Raises if not."""
+    found = getattr(_guards, "check", None)
+    if found is not None:
+        found()
 
 
 def sync_folder(folder: Path) -> None:
@@ -55,6 +75,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.chmod(name, 0o600)
+        check()
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -69,6 +90,7 @@ def write(path: Path, content: bytes) -> None:
 
 def remove(path: Path) -> None:
     """A file or a whole folder, if it is there."""
+    check()
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -93,6 +115,7 @@ def zero_rows(path: Path, row_bytes: int, positions: np.ndarray) -> None:
         return
     ordered = np.unique(positions)
     breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
+    check()
     with path.open("r+b", buffering=0) as file:
         for run in np.split(ordered, breaks):
             os.pwrite(file.fileno(), bytes(row_bytes * len(run)), int(run[0]) * row_bytes)

@@ -32,6 +32,16 @@ class Unavailable(UnfitError):
     """What is asked for cannot be done in the present state of the workspace or the machine."""
 
 
+class LostLock(Unavailable):
+    """Another process has taken over from this one, which stood still."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this process stood still for so long that another one has taken over; what it had not "
+            "committed is undone, so run the command again"
+        )
+
+
 class Untrained(Unavailable):
     """A workspace without a model."""
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -124,6 +125,30 @@ def working(folder: Path) -> Iterator[Working]:
         stop.set()
         thread.join(PATIENCE)
         assert not thread.is_alive()
+
+
+def start(
+    folder: Path, at: str = "", number: int = 0, *, elsewhere: bool = False, log: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """A worker in a process of its own that sends itself a signal at a point, the first time it
+    comes there; as if on another machine, if it is elsewhere. Nobody's patience is long."""
+    program = (
+        "import os, sys, threading; from pathlib import Path\n"
+        "from unfit import points; from unfit.service import worker\n"
+        "from unfit.store import database; from unfit.workspace import holder, lock\n"
+        "worker.LEASE_SECONDS, worker.BEAT_SECONDS, lock.BEAT_SECONDS = 0.6, 0.1, 0.1\n"
+        "database.IDLE_SECONDS = 1.0\n"
+        "if sys.argv[4] == 'True': holder.here = lambda: 'elsewhere/1'\n"
+        "def observe(name):\n"
+        "    if name == sys.argv[2]:\n"
+        "        points.observer = None\n"
+        "        os.kill(os.getpid(), int(sys.argv[3]))\n"
+        "points.observer = observe\n"
+        "worker.work(Path(sys.argv[1]), threading.Event())\n"
+    )
+    command = [sys.executable, "-c", program, str(folder), at, str(int(number)), str(elsewhere)]
+    with (Path(os.devnull) if log is None else log).open("w") as written:
+        return subprocess.Popen(command, stderr=written)
 
 
 def edit(kept: Kept, *changes: tuple[str, str]) -> Kept:

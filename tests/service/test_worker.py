@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from services import Working, edit, until, working
+from services import Working, edit, start, until, working
 from workspaces import Kept, make
 
 import people
@@ -19,6 +19,7 @@ from unfit.service import worker as worker_module
 from unfit.store.jobs import Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
+from unfit.workspace.holder import here, started_at
 from unfit.workspace.keeper import now
 
 
@@ -43,7 +44,7 @@ def job_ended(ws: Workspace, id: int) -> Job:
 
 def child_of(at_work: Working) -> subprocess.Popen[bytes]:
     """The process of the job it does, once it is there."""
-    return until(lambda: at_work.worker._child, "a job's process")[1]
+    return until(lambda: at_work.worker._child, "a job's process")[1].process
 
 
 def remembered(ws: Workspace, subject: str) -> bool:
@@ -119,22 +120,6 @@ def on_postgresql(
     return make(tmp_path / "w", server)
 
 
-def start(folder: Path, die_at: str = "") -> subprocess.Popen[bytes]:
-    """A worker in a process of its own, that is killed at a point."""
-    program = (
-        "import os, signal, sys, threading; from pathlib import Path\n"
-        "from unfit import points; from unfit.service import worker\n"
-        "worker.LEASE_SECONDS, worker.BEAT_SECONDS = 0.6, 0.1\n"
-        "def observe(name):\n"
-        "    if name == sys.argv[2]: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "points.observer = observe\n"
-        "worker.work(Path(sys.argv[1]), threading.Event())\n"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", program, str(folder), die_at], stderr=subprocess.DEVNULL
-    )
-
-
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("point", ["forget.unlearned", "forget.listed", "forget.committed"])
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
@@ -144,7 +129,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
     with kept.open() as ws:
         for i in range(5):
             ws.submit(subjects=[f"p{i:04d}"], key=f"k{i}")
-        dying = start(kept.folder, point)
+        dying = start(kept.folder, point, signal.SIGKILL)
         until(lambda: Lease(ws.store, "").read()[0], "the lease")
         with working(kept.folder) as second:
             assert dying.wait(60) == -signal.SIGKILL
@@ -168,7 +153,7 @@ def test_a_worker_that_slept_through_its_lease_commits_nothing(
     """Stopped in the middle of an erasure, taken over, and woken up again."""
     kept = on_postgresql
     with kept.open() as ws:
-        sleeping = start(kept.folder)
+        sleeping = start(kept.folder, elsewhere=True)
         try:
             holder = until(lambda: Lease(ws.store, "").read()[0], "the lease")
             os.kill(sleeping.pid, signal.SIGSTOP)
@@ -311,11 +296,12 @@ def test_a_model_that_is_withdrawn_is_served_as_withdrawn(database: Any, tmp_pat
 def test_a_holder_that_died_here_is_not_waited_for() -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    place = worker_module.here()
-    assert worker_module.is_dead(f"{place}:{ended.pid}:x")
-    assert not worker_module.is_dead(f"{place}:{os.getpid()}:x")
-    assert not worker_module.is_dead(f"elsewhere/1:{ended.pid}:x")
-    for odd in (None, "", "x", f"{place}:y:z"):
+    place, mine = here(), started_at(os.getpid())
+    assert worker_module.is_dead(f"{place}:{ended.pid}:7:x")
+    assert not worker_module.is_dead(f"{place}:{os.getpid()}:{mine}:x")
+    assert worker_module.is_dead(f"{place}:{os.getpid()}:{mine - 1}:x")  # given again
+    assert not worker_module.is_dead(f"elsewhere/1:{ended.pid}:7:x")
+    for odd in (None, "", "x", f"{place}:y:z", f"{place}:y:7:z"):
         assert not worker_module.is_dead(odd)
 
 

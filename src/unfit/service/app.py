@@ -1,7 +1,8 @@
 """The app of one API process."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,11 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(parts.heartbeat.watch())
         yield
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
         pulse.close()
         workspace.close()
         parts.log.close()

@@ -17,6 +17,7 @@ TOLD_SECONDS = 0.3
 def main(folder: Path, id: int, holder: str) -> None:
     lifeline()
     with Workspace(folder) as workspace:
+        workspace.work_as("a job of the service")
         jobs = Jobs(workspace.store)
         workspace.store.fence = Lease(workspace.store, holder).fence
         (job,) = jobs.find(id=id)

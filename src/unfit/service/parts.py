@@ -1,15 +1,15 @@
 """What an app is made of, in one place for its routes."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from unfit.service.current import Current, Pulse
+from unfit.service.heartbeat import Heartbeat
 from unfit.service.log import Log
 from unfit.service.observing import Metrics
 from unfit.store.access import Access
-from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
+from unfit.store.jobs import Jobs
 from unfit.store.repository import Store
 from unfit.workspace import Workspace
 from unfit.workspace.config import Config
@@ -26,7 +26,10 @@ class Parts:
     metrics: Metrics
     clock: Callable[[], datetime]
     followers: int = 0
-    _beat: tuple[tuple[str | None, int], float] = field(default=((None, 0), 0.0))
+    heartbeat: Heartbeat = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heartbeat = Heartbeat(self.store)
 
     @property
     def store(self) -> Store:
@@ -37,9 +40,5 @@ class Parts:
         return self.workspace.config
 
     def worker_lives(self) -> bool:
-        """Whether somebody holds the lease and was seen to move within its time."""
-        now = time.monotonic()
-        found = Lease(self.store, "").read()
-        if found != self._beat[0]:
-            self._beat = (found, now)
-        return found[0] is not None and now - self._beat[1] <= LEASE_SECONDS
+        """Whether a worker applies erasures, as far as is known within LEASE_SECONDS."""
+        return self.heartbeat.lives()

@@ -1,23 +1,36 @@
-"""Processes that end with their parent, however it ends: they hold the other end of its pipe.
+"""Processes that end with their parent, however it ends: they hold the other end of its pipe. By
+another pipe they show once a second that they live, so that one that hangs can be told and ended.
 
 And which cores they may use: those that compute leave one to those that answer.
 """
 
 import os
 import signal
+import subprocess
 import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from unfit.workspace.holder import work_done
 
 LIFELINE = "UNFIT_LIFELINE"  # a file descriptor that ends when the parent does
+BEATS = "UNFIT_BEATS"  # a file descriptor to show on that one lives
+BEAT_SECONDS = 1.0
+HUNG_SECONDS = 10.0  # without a beat and without any work done
+START_SECONDS = 30.0  # the same, before the first beat
 
 
 def lifeline(stop: threading.Event | None = None) -> None:
-    """Stop on a signal, and when the parent is gone."""
+    """Stop on a signal, and when the parent is gone; beat for it until then."""
     if stop is not None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-    handle = os.environ.get(LIFELINE)
+    handle, beats = os.environ.get(LIFELINE), os.environ.get(BEATS)
     if handle is not None:
         threading.Thread(target=_watch, args=(int(handle),), daemon=True).start()
+    if beats is not None:
+        threading.Thread(target=_beat, args=(int(beats),), daemon=True).start()
 
 
 def _watch(handle: int) -> None:
@@ -26,6 +39,58 @@ def _watch(handle: int) -> None:
             pass
     finally:
         os._exit(1)
+
+
+def _beat(handle: int) -> None:
+    os.set_blocking(handle, False)
+    while True:
+        with suppress(OSError):  # full: the parent itself stands still
+            os.write(handle, b".")
+        time.sleep(BEAT_SECONDS)
+
+
+class Child:
+    """A process that is told when its parent ends, and tells it that it lives."""
+
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str] = os.environ, *,
+        handles: Sequence[int] = (), process_group: int | None = None,
+    ) -> None:  # fmt: skip
+        self._beats, writing = os.pipe()
+        os.set_blocking(self._beats, False)
+        try:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, pass_fds=(*handles, writing),
+                env={**environment, LIFELINE: "0", BEATS: str(writing)},
+                process_group=process_group,
+            )  # fmt: skip
+        except BaseException:
+            os.close(self._beats)
+            raise
+        finally:
+            os.close(writing)
+        self.started = self._since = time.monotonic()
+        self._count, self._seen = 0, (-1, work_done(self.process.pid))
+
+    def hangs(self) -> bool:
+        """Whether it has neither beaten nor computed for long: it was stopped, or waits for ever
+        for a disk. Ask now and then."""
+        with suppress(BlockingIOError):
+            self._count += len(os.read(self._beats, 65536))
+        now, seen = time.monotonic(), (self._count, work_done(self.process.pid))
+        if seen != self._seen:
+            self._since, self._seen = now, seen
+        return now - self._since > (HUNG_SECONDS if self._count else START_SECONDS)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """After its end."""
+        os.close(self._beats)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
 
 def share() -> set[int]:

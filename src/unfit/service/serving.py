@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from unfit.errors import BadInput, Unavailable
 from unfit.service.log import Log
-from unfit.service.processes import LIFELINE, blas_threads, share
+from unfit.service.processes import Child, blas_threads, share
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -27,13 +27,17 @@ CONNECTIONS = 4096
 KEEP_ALIVE_SECONDS = 30
 LOG_SECONDS = 0.05
 METRICS = "unfit-metrics-"
+LEAST_PAUSE = 0.25  # before a child that failed at once is started again
 
 
 @dataclass
-class _Child:
+class _Place:
+    """Of one child, with a pause of its own before the next is started in it."""
+
     kind: str
-    process: subprocess.Popen[bytes]
-    started: float
+    child: Child | None = None
+    pause: float = LEAST_PAUSE
+    start_at: float = 0.0
 
 
 class Family:
@@ -41,25 +45,24 @@ class Family:
 
     def __init__(self, folder: Path, listening: socket.socket, apis: int, workers: int) -> None:
         self._folder, self._socket = folder, listening
-        self._wanted = {"api": apis, "worker": workers}
-        self._children: list[_Child] = []
+        wanted = {"api": apis, "worker": workers}
+        self._places = [_Place(kind) for kind, count in wanted.items() for _ in range(count)]
         _sweep()
         self._metrics = tempfile.mkdtemp(prefix=f"{METRICS}{os.getpid()}-")
-        self._log, self._pause = Log(), 0.25
+        self._log = Log()
 
     def run(self, stop: threading.Event) -> None:
         try:
-            for kind, count in self._wanted.items():
-                for _ in range(count):
-                    self._start(kind)
-            while not stop.wait(0.1):
-                self._mend(stop)
+            while not stop.is_set():
+                for place in self._places:
+                    self._mend(place)
+                stop.wait(0.1)
         finally:
             self._end()
             shutil.rmtree(self._metrics, ignore_errors=True)
 
-    def _start(self, kind: str) -> None:
-        environment = os.environ | {LIFELINE: "0", "PROMETHEUS_MULTIPROC_DIR": self._metrics}
+    def _start(self, kind: str) -> Child:
+        environment = os.environ | {"PROMETHEUS_MULTIPROC_DIR": self._metrics}
         command = [sys.executable, "-m", "unfit.service.child", kind, str(self._folder)]
         handles: tuple[int, ...] = ()
         if kind == "api":
@@ -68,33 +71,40 @@ class Family:
             command.append(str(self._socket.fileno()))
         else:
             environment |= blas_threads(len(share()))
-        process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, env=environment, pass_fds=handles,
-            process_group=0,  # Ctrl-C is for the parent; one session, so that priorities count
-        )  # fmt: skip
-        self._children.append(_Child(kind, process, time.monotonic()))
+        # a group of its own: Ctrl-C is for the parent; one session, so that priorities count
+        return Child(command, environment, handles=handles, process_group=0)
 
-    def _mend(self, stop: threading.Event) -> None:
-        for child in list(self._children):
-            if child.process.poll() is not None:
-                self._children.remove(child)
-                lived = time.monotonic() - child.started
-                self._pause = min(30.0, 2 * self._pause) if lived < 5.0 else 0.25
-                self._log.line("child-ended", kind=child.kind, pid=child.process.pid,
-                               status=child.process.returncode, lived=round(lived, 1))  # fmt: skip
-                stop.wait(self._pause if lived < 5.0 else 0)  # not as fast as it can fail
-                self._start(child.kind)
+    def _mend(self, place: _Place) -> None:
+        """Start a child where there is none, but not as fast as it can fail; never wait for it."""
+        now = time.monotonic()
+        if place.child is None:
+            if now >= place.start_at:
+                place.child = self._start(place.kind)
+            return
+        child = place.child
+        if child.process.poll() is None:
+            if not child.hangs():
+                return
+            self._log.line("child-hangs", kind=place.kind, pid=child.process.pid)
+            child.kill()
+        child.close()
+        lived = now - child.started
+        place.pause = min(30.0, 2 * place.pause) if lived < 5.0 else LEAST_PAUSE
+        place.child, place.start_at = None, now + (place.pause if lived < 5.0 else 0.0)
+        self._log.line("child-ended", kind=place.kind, pid=child.process.pid,
+                       status=child.process.returncode, lived=round(lived, 1))  # fmt: skip
 
     def _end(self) -> None:
-        for child in self._children:
+        children = [place.child for place in self._places if place.child is not None]
+        for child in children:
             child.process.send_signal(signal.SIGTERM)
         until = time.monotonic() + GRACE_SECONDS
-        for child in self._children:
+        for child in children:
             try:
                 child.process.wait(max(0.1, until - time.monotonic()))
             except subprocess.TimeoutExpired:
-                child.process.kill()
-                child.process.wait()
+                child.kill()
+            child.close()
 
 
 def _sweep() -> None:

@@ -5,8 +5,6 @@ lower priority; erasures go on during an audit and wait for a retraining.
 """
 
 import os
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -17,10 +15,11 @@ from typing import TypeVar
 
 from unfit.errors import UnfitError
 from unfit.service.log import Log
-from unfit.service.processes import LIFELINE, lifeline
+from unfit.service.processes import Child, lifeline
 from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
+from unfit.workspace.holder import Holder
 from unfit.workspace.keeper import now
 
 POLL_SECONDS = 0.05
@@ -39,12 +38,13 @@ class Worker:
     def __init__(self, folder: Path, log: Log, stop: threading.Event) -> None:
         self._folder, self._log, self._stop = folder, log, stop
         self._workspace = Workspace(folder)
+        self._workspace.work_as("unfit worker")
         store = self._workspace.store
         self._store, self._jobs = store, Jobs(store)
         self._workspace.purge_later()
         self._renew()
         self._lost = threading.Event()
-        self._child: tuple[Job, subprocess.Popen[bytes]] | None = None
+        self._child: tuple[Job, Child] | None = None
         self._quiet_since: float | None = None
         self._purge_at, self._purge_pause = 0.0, PURGE_SECONDS
         self._expire_at = 0.0
@@ -57,6 +57,8 @@ class Worker:
                 if self._try("lease", self._take_lease):
                     self._serve()
                     self._end_child()  # who has taken over does its job again
+                    if self._lost.is_set():
+                        self._log.line("standing-by", worker=self._holder)
         finally:
             self._end_child()
             if not self._lost.is_set():
@@ -67,15 +69,23 @@ class Worker:
 
     def _renew(self) -> None:
         """A name of its own for each term, so that what is left of an earlier one is refused."""
-        self._holder = f"{here()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._holder = f"{Holder.me('unfit worker').name()}:{uuid.uuid4().hex[:8]}"
         self._lease = Lease(self._store, self._holder)
 
     def _take_lease(self) -> bool:
-        """Wait until nobody holds it, or its holder has not moved for its time."""
+        """Wait until nobody holds it, or its holder has not moved for its time. One that neither
+        moves nor computes hangs: it is ended where that is possible, since it may hold the
+        workspace's lock, or a transaction, for good."""
         self._renew()
         seen, since = self._lease.read(), time.monotonic()
+        worked, worked_at = _work_of(seen[0]), since
         while not self._stop.is_set():
-            idle = time.monotonic() - since > LEASE_SECONDS or is_dead(seen[0])
+            at, work = time.monotonic(), _work_of(seen[0])
+            if work != worked:
+                worked, worked_at = work, at
+            idle = at - since > LEASE_SECONDS or is_dead(seen[0])
+            if idle and at - worked_at > LEASE_SECONDS and _kill(seen[0]):
+                self._log.line("hung-worker-ended", worker=self._holder, of=seen[0])
             if (seen[0] is None or idle) and self._lease.take(seen, now()):
                 if idle:
                     self._log.line("lease-taken-over", worker=self._holder, of=seen[0])
@@ -188,43 +198,49 @@ class Worker:
         self._jobs.start(job, now())
         command = [sys.executable, "-m", "unfit.service.job", str(self._folder), str(job.id),
                    self._holder]  # fmt: skip
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, env=os.environ | {LIFELINE: "0"})
-        self._child = job, child
+        self._child = job, Child(command)
         self._log.line("job-started", job=job.id, kind=job.kind)
 
     def _watch_child(self) -> None:
-        if self._child is None or self._child[1].poll() is None:
+        if self._child is None:
             return
         job, child = self._child
+        if child.process.poll() is None:
+            if not child.hangs():
+                return
+            self._log.line("job-hangs", job=job.id, kind=job.kind)
+            child.kill()
+        child.close()
         self._child = None
         self._quiet_since = None
         (found,) = self._jobs.find(id=job.id)
         state = found.state
         if state == "running":
             state = "failed"
-            self._jobs.fail(job.id, f"its process ended with {child.returncode}", now())
+            self._jobs.fail(job.id, f"its process ended with {child.process.returncode}", now())
         self._log.line("job-ended", job=job.id, kind=job.kind, state=state)
 
     def _end_child(self) -> None:
         if self._child is not None:
             self._child[1].kill()
-            self._child[1].wait()
+            self._child[1].close()
             self._child = None
-
-
-def here() -> str:
-    """Where process numbers mean the same: this machine and, in a container, this container."""
-    try:
-        return f"{socket.gethostname()}/{os.readlink('/proc/self/ns/pid')[5:-1]}"
-    except OSError:
-        return f"{socket.gethostname()}/{os.getppid()}"
 
 
 def is_dead(holder: str | None) -> bool:
     """Whether a holder was a process of this place and is no more: nobody need wait for it."""
-    place, _, rest = (holder or "").partition(":")
-    pid = rest.partition(":")[0]
-    return place == here() and pid.isdigit() and not Path(f"/proc/{pid}").exists()
+    found = Holder.named(holder)
+    return found is not None and found.is_gone
+
+
+def _work_of(holder: str | None) -> int | None:
+    found = Holder.named(holder)
+    return None if found is None else found.work_done()
+
+
+def _kill(holder: str | None) -> bool:
+    found = Holder.named(holder)
+    return found is not None and found.pid != os.getpid() and found.kill()
 
 
 def _number(workspace: Workspace) -> int:

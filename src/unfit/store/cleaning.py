@@ -26,7 +26,7 @@ class Cleaning(Filing):
     def record_purge(self, version: Version, card_sha: str | None) -> None:
         """Rows were erased: drop the ids of settled requests and the names of removed files."""
         mine = requests.c.model_id == self.model_id
-        with self.writing() as connection:
+        with self.changing() as connection:
             applied = sa.select(requests.c.id).where(mine & (requests.c.state != "pending"))
             connection.execute(
                 sa.update(items)
@@ -111,7 +111,7 @@ class Cleaning(Filing):
         """timed: what the versions purged after took in the end: id, seconds, where they went.
         begun: when the purge was; all that was settled before has left the disk.
         """
-        with self.writing() as connection:
+        with self.changing() as connection:
             for version_id, seconds, times in timed:
                 connection.execute(
                     sa.update(versions)

@@ -11,6 +11,8 @@ import sqlalchemy as sa
 from unfit.data.sql import psycopg_url
 from unfit.errors import BadInput, Damaged
 
+IDLE_SECONDS = 10.0  # within a transaction of PostgreSQL, before it is ended
+
 
 def open_engine(url: str, busy_seconds: float) -> sa.Engine:
     try:
@@ -22,6 +24,7 @@ def open_engine(url: str, busy_seconds: float) -> sa.Engine:
     name = engine.dialect.name
     if name == "postgresql":
         sa.event.listen(engine, "do_connect", _postgresql_settings)
+        sa.event.listen(engine, "connect", _postgresql_session)
     if name not in ("sqlite", "postgresql"):
         raise BadInput(f"store.url is of {name}; unfit keeps its records in SQLite or PostgreSQL")
     if name == "sqlite":
@@ -79,6 +82,13 @@ def _only_this_file(engine: sa.Engine, path: Path) -> None:
     sa.event.listen(engine, "do_connect", connecting)
     sa.event.listen(engine, "connect", connected)
     sa.event.listen(engine, "checkout", checked_out)
+
+
+def _postgresql_session(connection: Any, _: object) -> None:
+    """A process that is stopped within a transaction does not lock others out for good."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS:g}s'")
+    connection.commit()
 
 
 def _sqlite_settings(connection: Any, _: object) -> None:

@@ -1,14 +1,14 @@
 """Requests: filed once, cancelled while they wait."""
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import BadInput, LostLock, Unavailable
 from unfit.store.reading import CHUNK, Records
 from unfit.store.records import IdKind
 from unfit.store.schema import items, models, requests
@@ -37,11 +37,40 @@ class Filing(Records):
     """The part of the repository that takes requests in."""
 
     change: int
+    held_term: Callable[[], int | None] = staticmethod(lambda: None)  # of the lock, while held
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         with self.said(), self.engine.execution_options(write=True).begin() as connection:
             yield connection
+
+    @contextmanager
+    def changing(self) -> Iterator[sa.Connection]:
+        """A transaction of whoever holds the writer's lock; refused if they have lost it."""
+        with self.writing() as connection:
+            self.lock(connection)
+            self.require_term(connection)
+            yield connection
+
+    def require_term(self, connection: sa.Connection) -> None:
+        held = self.held_term()
+        if held is not None:
+            mine = sa.select(models.c.term).where(models.c.id == self.model_id)
+            if connection.execute(mine).scalar_one() != held:
+                raise LostLock
+
+    def term(self) -> int:
+        """Of the writer's lock: whoever holds it since an earlier one has lost it."""
+        with self.reading() as connection:
+            mine = sa.select(models.c.term).where(models.c.id == self.model_id)
+            return int(connection.execute(mine).scalar_one())
+
+    def begin_term(self, after: int) -> bool:
+        """Make the lock of a term void; False if somebody else was faster."""
+        same = (models.c.id == self.model_id) & (models.c.term == after)
+        with self.writing() as connection:
+            done = connection.execute(sa.update(models).where(same).values(term=after + 1))
+            return bool(done.rowcount)
 
     def lock(self, connection: sa.Connection) -> None:
         """First in every transaction that changes requests or versions, so that two of them never

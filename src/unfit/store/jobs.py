@@ -101,6 +101,8 @@ class Jobs:
 
     def _set(self, id: int, **values: Any) -> None:
         with self._store.writing() as connection:
+            if self._store.fence is not None:  # another worker may be doing this job again
+                self._store.fence(connection)
             connection.execute(sa.update(jobs).where(self._mine & (jobs.c.id == id)).values(values))
 
 

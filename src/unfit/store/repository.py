@@ -101,8 +101,7 @@ class Store(Cleaning):
         now: datetime,
     ) -> Version:
         """Employ a version (None: keep the one in use) and settle requests, all or nothing."""
-        with self._fitting(), self.writing() as connection:
-            self.lock(connection)
+        with self._fitting(), self.changing() as connection:
             if self.fence is not None:
                 self.fence(connection)
             current = connection.execute(
@@ -193,7 +192,8 @@ class Store(Cleaning):
              for kind, digest in applied.digests),
         )  # fmt: skip
         changed: dict[str, Any] = {"purge_due": True}
-        listed = applied.list_known
+        self.require_term(connection)  # and a plain statement: PostgreSQL 15 does not end a
+        listed = applied.list_known  # transaction that idles after a pipeline of them
         if listed is not None:
             changed["list_known"] = listed() if callable(listed) else listed
         self.note_change(connection, **changed)
@@ -215,7 +215,7 @@ class Store(Cleaning):
 
     def set_list_known(self, known: str) -> None:
         """The deletion list holds nothing that is not applied here, up to a position."""
-        with self.writing() as connection:
+        with self.changing() as connection:
             self.note_change(connection, list_known=known)
 
     def set_key_fingerprint(self, found: str) -> None:
@@ -225,7 +225,7 @@ class Store(Cleaning):
             )
 
     def set_statistics(self, version: Version, sha: str) -> None:
-        with self.writing() as connection:
+        with self.changing() as connection:
             connection.execute(
                 sa.update(versions)
                 .where(versions.c.id == version.id)
@@ -237,6 +237,8 @@ class Store(Cleaning):
     ) -> int:
         """Keep a report; its number."""
         with self.writing() as connection:
+            if self.fence is not None:
+                self.fence(connection)
             made = connection.execute(
                 sa.insert(audits).values(
                     model_id=self.model_id, version_id=version.id, at=now, passed=passed,

@@ -33,6 +33,7 @@ models = sa.Table(
     sa.Column("purged_at", Moment),  # whatever was forgotten before has left the disk
     sa.Column("changes", sa.BigInteger, nullable=False),  # a random number, new at every commit
     sa.Column("access", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # of tokens
+    sa.Column("term", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # of the lock
     sa.CheckConstraint("list_position >= 0", name="list_position"),
 )  # fmt: skip
 

@@ -293,13 +293,14 @@ def retrained(
     classes = training.classes_of(raw, train)
     training.require_trainable(classes, test, keeper.config.roles.label)
     number = keeper.require_version().number + 1
+    generation = keeper.generation_name(number)
     with (
         watch.phase("encode"),
-        training.building(keeper.data_folder, f"rows-{number}") as folder,
+        training.building(keeper.data_folder, generation) as folder,
     ):
         encoding = training.write_generation(folder, raw, train, test, keeper.config, told)
     reach("retrain.dataset-written")
-    written = Dataset(keeper.data_folder / f"rows-{number}")
+    written = Dataset(keeper.data_folder / generation)
     rng = keeper.rng(number)
     fresh = training.train_model(written, classes, encoding, keeper.config, rng, told, watch)
     reach("retrain.trained")

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.errors import CannotTrain, Damaged, Unavailable, Untrained
+from unfit.errors import CannotTrain, Damaged, LostLock, Unavailable, Untrained
 from unfit.points import reach
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Times, Version
@@ -27,7 +27,7 @@ from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.digest_key import fingerprint
 from unfit.workspace.list_format import Position
 from unfit.workspace.loaded import Loaded, load, load_card, statistics_arrays
-from unfit.workspace.lock import WriterLock
+from unfit.workspace.lock import Terms, WriterLock
 from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
@@ -60,6 +60,8 @@ class Keeper:
             self.lock.held,
         )
         self._key: bytes | None = None
+        self.lock.terms = Terms(read=self.store.term, begin_after=self.store.begin_term)
+        self.store.held_term = lambda: self.lock.term
         self.current: Version | None = None
         self.loaded: Loaded | None = None
         self.model = self.store.model()
@@ -111,6 +113,16 @@ class Keeper:
             if self.loaded.card.encoding.min_rows is None:
                 log.warning("%s; `unfit retrain` fits them anew", EARLIER)
         return self.loaded
+
+    def generation_name(self, number: int) -> str:
+        """Of the rows of a version: another one in each term of the lock, so that a process that
+        has lost the lock cannot have anything in common with the next."""
+        return f"rows-{number}-{self.lock.term}" if self.lock.term else f"rows-{number}"
+
+    def lost(self) -> None:
+        """Another process has been here: nothing that is known is known for sure."""
+        self.loaded = self.current = None
+        self._swept = False
 
     def rng(self, number: int) -> np.random.Generator:
         """Fresh randomness, or that of a version where model.random_state fixes it."""
@@ -238,6 +250,8 @@ class Keeper:
 
         try:
             card_sha = purging.purge(self, timed)
+        except LostLock:
+            raise
         except (Unavailable, OSError) as busy:
             log.warning("the purge goes on later: %s", busy)
             self.purged = False

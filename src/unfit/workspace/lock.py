@@ -1,11 +1,40 @@
-"""One writer at a time: a lock on a file of the workspace, which the system frees at death."""
+"""One writer at a time: a lock on a file of the workspace, which the system frees at death.
 
+A process that is stopped, or hangs, does not die. So the holder of the lock beats (it touches the
+file once a second), and the lock has a term, a number in the records. Whoever waits and sees the
+holder stand still for STILL_SECONDS, by its beats and by the work it does, ends it if it is a
+process of the service and within reach; otherwise they begin the next term. Each term has a lock
+file of its own, so that the old holder's lock is in nobody's way; and since the term is looked at
+in every transaction and before every change of a file, the old holder changes nothing on waking.
+"""
+
+import fcntl
+import logging
+import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from unfit import disk
+from unfit.errors import LostLock, Unavailable
+from unfit.workspace.holder import Holder, command_name
+
+BEAT_SECONDS = 1.0
+STILL_SECONDS = 10.0  # without a beat or any work, before a holder has lost the lock
+TELL_SECONDS = 3.0  # of waiting, before it is said who is waited for
+
+log = logging.getLogger("unfit")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The number of the lock's term in the records, and a swap that begins the next one."""
+
+    read: Callable[[], int]
+    begin_after: Callable[[int], bool]
 
 
 class WriterLock:
@@ -13,6 +42,9 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.what, self.service = command_name(), False  # who we are, for those who wait
+        self.terms: Terms | None = None  # before the records are open there is one term
+        self.term: int | None = None  # while held
         self._thread = threading.RLock()
         self._depth = 0
 
@@ -22,9 +54,157 @@ class WriterLock:
             if self._depth:
                 yield
                 return
-            with disk.locked(self.path):
-                self._depth = 1
-                try:
+            handle, term = self._acquire()
+            beats = _Beats(handle)
+            try:
+                self._depth, self.term = 1, term
+                with disk.guarded(self.check):
                     yield
-                finally:
-                    self._depth = 0
+            finally:
+                self._depth, self.term = 0, None
+                beats.end()
+                os.close(handle)
+
+    def check(self) -> None:
+        """LostLock if another process has begun a new term."""
+        if self.term is not None and self.terms is not None and self.terms.read() != self.term:
+            raise LostLock
+
+    # --- taking it -----------------------------------------------------------------------------
+
+    def _acquire(self) -> tuple[int, int]:
+        """An open file that is locked, and its term."""
+        while True:
+            term = 0 if self.terms is None else self.terms.read()
+            path = self._path(term)
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            if not _locked(handle) and not self._wait(handle, path, term):
+                continue  # a new term has begun; the file is closed when its old lock is free
+            try:
+                if self.terms is None or self.terms.read() == term:
+                    me = Holder.me(self.what, self.service).text()
+                    os.ftruncate(handle, 0)
+                    os.pwrite(handle, me, 0)
+                    if term > 0:
+                        self._sweep(path)
+                    return handle, term
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+
+    def _path(self, term: int) -> Path:
+        return self.path if term == 0 else self.path.with_name(f"{self.path.name}-{term}")
+
+    def _sweep(self, mine: Path) -> None:
+        """Files of earlier terms; `unfit.lock` itself stays, for those who open the records."""
+        for path in self.path.parent.glob(f"{self.path.name}-*"):
+            if path != mine:
+                path.unlink(missing_ok=True)
+
+    def _wait(self, handle: int, path: Path, term: int) -> bool:
+        """Until it is ours; False if another term has begun meanwhile. In the order of asking."""
+        waiting = _Waiting(handle)
+        try:
+            seen, since, begun = _pulse(path), time.monotonic(), time.monotonic()
+            told = False
+            while not waiting.wait(0.25):
+                again, at = _pulse(path), time.monotonic()
+                if again != seen:
+                    seen, since = again, at
+                holder = seen[0]
+                if not told and at - begun > TELL_SECONDS:
+                    log.warning("waiting for the workspace, which is held by %s", _whom(holder))
+                    told = True
+                if self.terms is not None and at - since > STILL_SECONDS:
+                    since = at
+                    if holder is not None and holder.service and holder.kill():
+                        log.warning("%s held the workspace and stood still; it was ended", holder)
+                        continue
+                    self._begin_after(term, holder)
+                if self.terms is not None and self.terms.read() != term:
+                    waiting.abandon()
+                    return False
+            return True
+        except BaseException:
+            waiting.abandon()
+            raise
+
+    def _begin_after(self, term: int, holder: Holder | None) -> None:
+        assert self.terms is not None
+        try:
+            if self.terms.begin_after(term):
+                log.warning("%s held the workspace and stood still; its lock is void", holder)
+        except Unavailable as error:
+            raise Unavailable(
+                f"{_whom(holder)} holds the workspace and its database and stands still; resume "
+                f"it, or end it with `kill -9 {holder.pid if holder else 'PID'}` ({error})"
+            ) from None
+
+
+def _pulse(path: Path) -> tuple[Holder | None, int, int | None]:
+    """What changes while the holder lives: its beat, and what it has computed. The file is opened
+    each time, since a file system over the network looks again only then."""
+    try:
+        with path.open("rb") as file:
+            holder, beat = Holder.read(file.read(4096)), os.fstat(file.fileno()).st_mtime_ns
+    except FileNotFoundError:  # of a term that is over
+        return None, 0, None
+    return holder, beat, None if holder is None else holder.work_done()
+
+
+def _whom(holder: Holder | None) -> str:
+    return "another process" if holder is None else f"{holder}, since {holder.since}"
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+
+
+class _Beats:
+    """Touches the file of a lock once a second, for as long as the lock is held."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle, self._mutex, self._ended = handle, threading.Lock(), threading.Event()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            with self._mutex, suppress(OSError):  # a disk that is gone: who waits will see it
+                if not self._ended.is_set():
+                    os.utime(self._handle)
+
+    def end(self) -> None:
+        with self._mutex:
+            self._ended.set()
+
+
+class _Waiting:
+    """A thread that waits in the system's queue for a lock, so that nobody is passed over."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle, self._mutex = handle, threading.Lock()
+        self._done, self._abandoned = threading.Event(), False
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+        with self._mutex:
+            if self._abandoned:
+                os.close(self._handle)
+            self._done.set()
+
+    def wait(self, seconds: float) -> bool:
+        return self._done.wait(seconds)
+
+    def abandon(self) -> None:
+        """Nobody wants it any more; the file is closed, now or when the lock comes."""
+        with self._mutex:
+            self._abandoned = True
+            if self._done.is_set():
+                os.close(self._handle)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,10 +61,11 @@ def building(folder: Path, name: str) -> Iterator[Path]:
         disk.sync_folder(temporary)
         target = folder / name
         disk.remove(target)  # left by a crash before its version was employed
+        disk.check()
         os.rename(temporary, target)
         disk.sync_folder(folder)
     except BaseException:
-        disk.remove(temporary)
+        shutil.rmtree(temporary, ignore_errors=True)  # nobody else's, lock or no lock
         raise
 
 

@@ -4,7 +4,7 @@ a crash left undone, does its work aside, commits in one transaction, and purges
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import numpy as np
 from unfit.data.dataset import Dataset, held_names
 from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
-from unfit.errors import Unavailable, UnfitError, Untrained
+from unfit.errors import LostLock, Unavailable, UnfitError, Untrained
 from unfit.points import reach
 from unfit.store.records import Applied, Decision, Version
 from unfit.workspace import auditing, erasing, exporting, losses, purging, retention, training
@@ -96,17 +96,29 @@ class Workspace:
 
     @contextmanager
     def _writing(self) -> Iterator[Keeper]:
-        with self._keeper.lock.held():
-            self._keeper.settle()
-            erasing.catch_up(self._keeper)
-            self._list_watch.caught_up(self._keeper.known)
-            self._checked = True
-            yield self._keeper
+        try:
+            with self._keeper.lock.held():
+                self._keeper.settle()
+                erasing.catch_up(self._keeper)
+                self._list_watch.caught_up(self._keeper.known)
+                self._checked = True
+                yield self._keeper
+        except LostLock:  # what was written aside meanwhile goes, by the lock as it is now
+            self._keeper.lost()
+            with suppress(UnfitError), self._keeper.lock.held():
+                self._keeper.settle()
+            raise
+
+    def work_as(self, what: str) -> None:
+        """Hold the lock as a process of the service, which may be ended if it stands still."""
+        self._keeper.lock.what, self._keeper.lock.service = what, True
 
     def _follow_list(self, keeper: Keeper) -> None:
         """Forget whom others have listed meanwhile; what fails now is done by who comes next."""
         try:
             erasing.catch_up(keeper)
+        except LostLock:
+            raise
         except UnfitError as error:
             log.warning("the deletion list is read later: %s", error)
 
@@ -127,8 +139,8 @@ class Workspace:
             config, roles = self.config, self.config.the_roles()
             source = open_source(config.location(self.folder))
             reading = None if told is None else lambda n: told("reading", n, 0)
-            intake = Intake()
-            with training.building(keeper.data_folder, "rows-1") as folder:
+            intake, generation = Intake(), keeper.generation_name(1)
+            with training.building(keeper.data_folder, generation) as folder:
                 with watch.phase("read"):
                     raw = spool(source, roles, config.feature_columns(), folder, reading, intake)
                 reach("train.rows-spooled")
@@ -140,7 +152,7 @@ class Workspace:
                     encoding = training.write_generation(folder, raw, train, test, config, told)
                 del raw
             reach("train.dataset-written")
-            dataset = Dataset(keeper.data_folder / "rows-1")
+            dataset = Dataset(keeper.data_folder / generation)
             fresh = training.train_model(
                 dataset, classes, encoding, config, keeper.rng(1), told, watch
             )
@@ -219,12 +231,21 @@ class Workspace:
                     refuse(ids, resolved, _near(keeper, ids, resolved.outcomes))
                 if dry_run:
                     return self._foreseen(keeper, ids, resolved, key or "")
+        key = uuid.uuid4().hex if key is None else key
+        try:
+            return self._forget_now(ids, key, told)
+        except LostLock:  # by the same key: it is filed already, and may have been applied
+            return self._forget_now(ids, key, told)
+
+    def _forget_now(self, ids: Ids, key: str, told: Told | None) -> Forgotten:
         with self._writing() as keeper:
             keeper.require_version()
-            new = key is None or not keeper.store.requests(key=key)
-            key = self._submit(ids, key)
+            new = not keeper.store.requests(key=key)
+            self._submit(ids, key)
             try:
                 batch = erasing.apply_pending(keeper, told)
+            except LostLock:  # the request is filed: whoever has taken over applies it
+                raise
             except Exception:
                 if new:  # what failed has changed nothing
                     keeper.store.take_back(key)

@@ -1,0 +1,127 @@
+"""Which process holds something, told so that any other can find out whether it still lives.
+
+A process number means something only where it was given, and only until it is given again: so a
+holder is a place (machine, boot, and process namespace), a number, and the moment it was started.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+
+@cache
+def here() -> str:
+    """Where process numbers mean the same: this boot of this machine, or this container of it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+        space = os.readlink("/proc/self/ns/pid")[5:-1]
+    except OSError:
+        return f"{socket.gethostname()}/{os.getppid()}"
+    return f"{socket.gethostname()}/{boot}/{space}"
+
+
+def _stat(pid: int) -> list[str] | None:
+    """Fields of /proc/PID/stat from the state on, or None where no such process lives."""
+    try:
+        found = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return None if found[0] in "ZX" else found
+
+
+def started_at(pid: int) -> int:
+    """When a process was started, in ticks since the boot; 0 if that is not known."""
+    found = _stat(pid)
+    return int(found[19]) if found else 0
+
+
+def work_done(pid: int) -> int | None:
+    """Ticks of computing a process has had so far: who hangs or was stopped gets no more."""
+    found = _stat(pid)
+    return int(found[11]) + int(found[12]) if found else None
+
+
+def command_name() -> str:
+    """The program and its verb; what else was typed may be the id of a person."""
+    name, verb = Path(sys.argv[0] or "python").name, sys.argv[1] if len(sys.argv) > 1 else ""
+    return f"{name} {verb}" if verb.isalpha() and verb.islower() else name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    place: str
+    pid: int
+    started: int
+    what: str  # the command, in words
+    since: str
+    service: bool = False  # a process of the service, which is started again when it ends
+
+    @classmethod
+    def me(cls, what: str, service: bool = False) -> Self:
+        pid = os.getpid()
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(place=here(), pid=pid, started=started_at(pid), what=what, since=since,
+                   service=service)  # fmt: skip
+
+    @classmethod
+    def read(cls, content: bytes) -> Self | None:
+        try:
+            return cls(**json.loads(content))
+        except (ValueError, TypeError):
+            return None
+
+    def name(self) -> str:
+        """For one column of a table; a word of one's own may follow after a colon."""
+        return f"{self.place}:{self.pid}:{self.started}"
+
+    @classmethod
+    def named(cls, text: str | None) -> Self | None:
+        """The process of a name with a word behind it."""
+        parts = (text or "").rsplit(":", 3)
+        if len(parts) != 4 or not (parts[1].isdigit() and parts[2].isdigit()):
+            return None
+        place, pid, started = parts[0], int(parts[1]), int(parts[2])
+        return cls(place=place, pid=pid, started=started, what="unfit worker", since="",
+                   service=True)  # fmt: skip
+
+    def text(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.place.partition('/')[0]} ({self.what})"
+
+    @property
+    def within_reach(self) -> bool:
+        """Of this place, and the process of that number is still the same one."""
+        return self.place == here() and started_at(self.pid) == self.started
+
+    @property
+    def is_gone(self) -> bool:
+        """Of this place, and no more."""
+        return self.place == here() and not self.within_reach
+
+    @property
+    def is_stopped(self) -> bool:
+        """Of this place, and stopped by a signal."""
+        found = _stat(self.pid) if self.within_reach else None
+        return found is not None and found[0] in "Tt"
+
+    def work_done(self) -> int | None:
+        return work_done(self.pid) if self.within_reach else None
+
+    def kill(self) -> bool:
+        """End it, stopped or not; whether that could be done."""
+        if not self.within_reach:
+            return False
+        with suppress(OSError):
+            os.kill(self.pid, signal.SIGKILL)
+            return True
+        return False
