@@ -62,7 +62,21 @@ def test_every_measured_value_is_one(tiny):
     timed = outcome.findings.timings
     assert (timed["seconds_unlearn"] > 0).all()
     assert (timed["cores"] >= 1).all()
-    assert set(frame["kind"]) == {"retrain", "train", "unlearn", "timing", "stream"}
+    kinds = {"retrain", "train", "unlearn", "timing", "stream", "positions"}
+    assert set(frame["kind"]) == kinds
+
+
+def test_a_run_writes_the_streams_step_by_step(tiny):
+    folder, _, outcome = tiny
+    with (folder / "out" / "tables" / "pipeline.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    stream = outcome.findings.of("stream")
+    assert len(rows) == len(stream) > 0
+    assert {row["policy"] for row in rows} == {"always", "never", "1%", "5%", "20%"}
+    assert sum(row["retrained"] == "yes" for row in rows) == stream["retrained"].astype(bool).sum()
+    for row, run in zip(rows, stream.itertuples(), strict=True):
+        assert float(row["estimate"]) == run.estimate
+        assert int(row["deleted"]) == run.deleted
 
 
 def test_the_report_stands_alone_and_says_each_claim(tiny):

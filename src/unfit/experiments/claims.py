@@ -295,7 +295,7 @@ def order_of_efficiency(findings: Findings, subject: Subject) -> Verdict | None:
 def deltagrad_is_slow(findings: Findings, subject: Subject) -> Verdict | None:
     if subject.d > 100:
         return None
-    found = findings.case(subject, "large", 0.0, "deltagrad")
+    found = findings.case(subject, "large", 1.0, "deltagrad")
     found = found[found["tau"] == "T0=50"] if len(found) else found
     if found.empty or np.isnan(found["speed_up"].iloc[0]):
         return None
