@@ -1,22 +1,42 @@
 """Constants that forget, on real data: are they a fit on what remains, how often do they change?
 
-    UNFIT_DATA=DIR python tools/constants_study.py [--quick] [--processes N] [--out FILE]
+    UNFIT_DATA=DIR python tools/constants_study.py [sequences|rate|accuracy ...] [--quick]
 
-1. Random sequences of erasures in workspaces of Adult and Diabetes: after every erasure the card's
-   constants are compared with those of a fit written here, on the raw rows that remain.
-2. Retrainings that constants make due: people leave one at a time, in random orders.
-3. Accuracy with rounded constants against unrounded ones, on four data sets.
+sequences   random sequences of erasures in workspaces of Adult and Diabetes: after every erasure
+            the exported card is compared with a fit written here, on the raw rows that remain
+rate        retrainings that constants make due, where people leave one at a time in random orders
+accuracy    test accuracy with rounded constants against unrounded ones, on four data sets
 
-Prints tables in Markdown.
+Prints Markdown.
 """
 
+import argparse
+import io
+import json
+import logging
 import math
+import os
+import shutil
+import tempfile
+import zipfile
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+import unfit
+from unfit.data import constants
+from unfit.data.columns import Column
+from unfit.data.dataset import Dataset
+from unfit.data.encoding import Encoded, Encoding, Reader
+from unfit.workspace import Workspace, init
+from unfit.workspace.constants import compare
 
 CLOSE = 1e-9  # nearer to a boundary than this, relatively, fractions decide
 
@@ -69,11 +89,11 @@ def reference_categories(
 ) -> tuple[set[str], set[str]]:
     """Names with a column, and names with enough rows and none."""
     enough = {t: n for t, n in Counter(texts).items() if n >= max(1, min_rows)}
+    rungs = np.array([min_rows * 2.0**i * (1 + j / 4) for i in range(40) for j in range(4)])
 
-    def rung(n: int) -> float:
-        """The highest min_rows 2^i (1 + j/4) that is not above n."""
-        rungs = [min_rows * 2.0**i * (1 + j / 4) for i in range(60) for j in range(4)]
-        return max(r for r in rungs if r <= n)
+    def rung(n: int) -> int:
+        """The place of the highest rung that is not above n."""
+        return int(np.flatnonzero(rungs <= n)[-1])
 
     ranked = sorted(enough, key=lambda t: (-rung(enough[t]), t))
     return set(ranked[:most]), set(ranked[most:])
@@ -117,17 +137,316 @@ def check_card(card: dict, rows: dict[str, Sequence], columns: dict, min_rows: i
     return wrong
 
 
-def training_rows(dataset: object, live: np.ndarray) -> dict[str, np.ndarray]:
+def training_rows(dataset: Dataset, live: np.ndarray) -> dict[str, np.ndarray]:
     """Raw training rows that remain, by column, from the files of a generation."""
-    at = np.flatnonzero(live[: dataset.n_train])  # type: ignore[attr-defined]
+    at = np.flatnonzero(live[: dataset.n_train])
     rows: dict[str, np.ndarray] = {}
     a = b = 0
-    for name, kind in dataset.columns:  # type: ignore[attr-defined]
+    for name, kind in dataset.columns:
         if kind == "category":
-            texts = np.array([t or "" for t in dataset.vocabularies[b]], object)  # type: ignore[attr-defined]
-            rows[name] = texts[dataset["codes"][at, b]]  # type: ignore[index]
+            texts = np.array([t or "" for t in dataset.vocabularies[b]], object)
+            rows[name] = texts[dataset["codes"][at, b]]
             b += 1
         else:
-            rows[name] = dataset["values"][at, a]  # type: ignore[index]
+            rows[name] = dataset["values"][at, a]
             a += 1
     return rows
+
+
+def exported_card(ws: Workspace) -> dict[str, Any]:
+    _, content = ws.export()
+    with zipfile.ZipFile(io.BytesIO(content)) as file:
+        return dict(json.loads(file.read("card.json")))
+
+
+def differing(ws: Workspace) -> list[str]:
+    """Columns whose constants are not those of the fit above on the training rows that remain."""
+    with ws._writing() as keeper:
+        rows = training_rows(keeper.dataset(), keeper.live())
+    card = exported_card(ws)
+    return check_card(card, rows, ws.config.columns, ws.config.preprocessing.min_rows)
+
+
+# --- the data ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    file: str
+    label: str
+    subject: str | None
+    ignore: tuple[str, ...] = ()
+
+
+SOURCES = {
+    "Adult": Source("adult.parquet", "income", None),
+    "Diabetes": Source("diabetes130.parquet", "readmitted", "patient_nbr", ("encounter_id",)),
+}
+
+
+def data_folder() -> Path:
+    return Path(os.environ["UNFIT_DATA"])
+
+
+def workspace(name: str, at: Path, rows: int | None = None) -> Path:
+    """A trained workspace of a public data set, with a fitted norm; rows: the first so many."""
+    source = SOURCES[name]
+    table = parquet.read_table(data_folder() / source.file)
+    at.mkdir()
+    parquet.write_table(table.slice(0, rows) if rows else table, at / "data.parquet")
+    ignore = [column for column in source.ignore if column in table.column_names]
+    init(
+        at / "data.parquet", at / "ws", label=source.label, subject=source.subject,
+        ignore=ignore, norm="fitted", random_state=0, threshold=100.0,
+    )  # fmt: skip
+    with Workspace(at / "ws") as ws:
+        ws.train()
+    return at
+
+
+# --- 1. sequences --------------------------------------------------------------------------------
+
+
+def sequences(name: str, count: int, steps: int, rows: int | None) -> str:
+    """Erasures of 1 to 1,000 people, a third of them of the largest values of some column."""
+    checked = wrong = retrained = erased = 0
+    with tempfile.TemporaryDirectory(prefix="unfit-constants-") as folder:
+        base = workspace(name, Path(folder) / "base", rows)
+        for i in range(count):
+            rng = np.random.default_rng([i, len(name)])
+            ours = Path(folder) / "ours"
+            shutil.copytree(base, ours)
+            with Workspace(ours / "ws") as ws:
+                for _ in range(steps):
+                    with ws._writing() as keeper:
+                        people = _drawn(keeper.dataset(), keeper.live(), rng, rows)
+                    made = ws.forget(subjects=people)
+                    erased += len(people)
+                    retrained += made.action == "retrain"
+                    checked += 1
+                    wrong += bool(differing(ws))
+            shutil.rmtree(ours)
+    return f"| {name} | {count} | {checked:,} | {erased:,} | {retrained:,} | {wrong} |"
+
+
+def _drawn(
+    dataset: Dataset, live: np.ndarray, rng: np.random.Generator, rows: int | None
+) -> list[str]:
+    most = 1000 if rows is None else 100
+    count = int(2 ** rng.uniform(0, math.log2(most)))
+    at = np.flatnonzero(live[: dataset.n_train])
+    if rng.random() < 1 / 3:
+        values = dataset["values"][at, rng.integers(dataset["values"].shape[1])]
+        at = at[np.argsort(-values, kind="stable")[:count]]
+    else:
+        at = rng.choice(at, count, replace=False)
+    texts = (dataset.subject_ids.text(int(p)) for p in np.unique(dataset["subjects"][at]))
+    return [text for text in texts if text is not None]
+
+
+# --- 2. rate -------------------------------------------------------------------------------------
+
+KINDS = ("mean", "deviation", "missing value", "fewer than", "choice", "bound")
+
+
+def rate(name: str, orders: int, each: int, rows: int | None) -> str:
+    """People leave one at a time; constants are fitted anew as a retraining would."""
+    kinds: Counter[str] = Counter()
+    by_order: list[int] = []
+    cards = 0
+    with tempfile.TemporaryDirectory(prefix="unfit-constants-") as folder:
+        base = workspace(name, Path(folder) / "base", rows)
+        with Workspace(base / "ws") as ws, ws._writing() as keeper:
+            start, data = keeper.load().card.encoding, keeper.dataset()
+        for seed in range(orders):
+            found, changed = _one_order(data, start, each, seed)
+            by_order.append(len(found))
+            cards += changed
+            for reason in found:
+                kinds[next(kind for kind in KINDS if kind in reason)] += 1
+    total = orders * each
+    shares = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+    per_thousand = 1000 * sum(by_order) / total
+    return (
+        f"| {name} | {total:,} | {per_thousand:.2f} | {1000 * max(by_order) / each:.0f} | "
+        f"{sum(n == 0 for n in by_order)} of {orders} | {1000 * cards / total:.2f} | {shares} |"
+    )
+
+
+def _one_order(data: Dataset, encoding: Encoding, each: int, seed: int) -> tuple[list[str], int]:
+    rng = np.random.default_rng(seed)
+    live, sizes = data.live, [len(texts) for texts in data.vocabularies]
+    values, codes = data["values"], data["codes"]
+
+    def training() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        at = np.flatnonzero(live[: data.n_train])
+        for part in np.array_split(at, max(1, len(at) // 30_000)):
+            yield values[part], codes[part]
+
+    def lengths(total: constants.Sums, of: Encoding) -> constants.Sums:
+        return constants.with_lengths(total, of, data.vocabularies, training())
+
+    total = lengths(constants.sums_of(training(), values.shape[1], sizes), encoding)
+    slots = encoding.slots(data.vocabularies)
+    found: list[str] = []
+    cards = 0
+    people = np.unique(data["subjects"][: data.n_train])
+    for person in rng.choice(people, min(each, len(people) - 1), replace=False):
+        starts = data["subject_starts"]
+        rows = data["subject_rows"][starts[person] : starts[person + 1]]
+        live[rows] = False
+        gone = constants.Sums.of(values[rows], codes[rows], sizes)
+        X = encoding.unbounded(values[rows], codes[rows], slots)
+        total = total - replace(gone, lengths=constants.lengths_of(X))
+        changes = compare(encoding, data, live, total)
+        if changes.due:
+            found.append(changes.due[0])
+            columns = [c.column for c in encoding.columns]
+            fresh = constants.fitted_columns(columns, data.vocabularies, total, 10)
+            total = lengths(total, fresh)
+            encoding = replace(fresh, norm=constants.norm_of(total.lengths), norm_fitted=True)
+            slots = encoding.slots(data.vocabularies)
+        elif changes.encoding != encoding:
+            encoding = changes.encoding
+            cards += 1
+    return found, cards
+
+
+# --- 3. accuracy ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: list[Column]
+    values: np.ndarray
+    codes: np.ndarray
+    texts: list[list[str | None]]
+    labels: np.ndarray
+    groups: np.ndarray  # rows of one group are all held out, or none
+
+
+def tables(name: str, rows: int | None) -> Table:
+    if name in SOURCES:
+        return _from_parquet(SOURCES[name], rows)
+    with np.load(
+        data_folder() / {"COVTYPE": "covtype.npz", "HIGGS": "higgs_subset.npz"}[name]
+    ) as f:
+        if name == "HIGGS":
+            at = np.flatnonzero(f["natural"])[:rows]
+            values, labels = f["X"][at], f["y"][at].astype(int)
+            codes, texts = np.empty((len(at), 0), np.int32), []
+        else:
+            at = np.random.default_rng(0).permutation(len(f["cover_type"]))[: rows or None]
+            values, labels = f["X_num"][at], (f["cover_type"][at] == 2).astype(int)
+            codes = np.c_[f["wilderness"][at], f["soil"][at]].astype(np.int32)
+            texts = [[str(i) for i in range(int(c.max()) + 1)] for c in codes.T]
+    columns = [Column(f"x{j}", "numeric") for j in range(values.shape[1])]
+    columns += [Column(f"c{j}", "category") for j in range(codes.shape[1])]
+    groups = np.arange(len(values))
+    return Table(columns, values.astype(np.float32), codes, texts, labels, groups)
+
+
+def _from_parquet(source: Source, rows: int | None) -> Table:
+    table = parquet.read_table(data_folder() / source.file).slice(0, rows).combine_chunks()
+    left_out = {source.label, source.subject, *source.ignore}
+    columns = []
+    for field in table.schema:
+        if field.name not in left_out:
+            kind = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+            columns.append(Column(field.name, "numeric" if kind else "category"))
+    reader = Reader(columns)
+    (batch,) = table.to_batches()
+    values, codes = reader.read(batch, 0, source.file)
+    labels = np.array(table[source.label].to_pylist())
+    labels = (labels != "NO").astype(int) if source.label == "readmitted" else labels
+    groups = np.arange(len(values))
+    if source.subject is not None:
+        groups = np.unique(table[source.subject].to_numpy(), return_inverse=True)[1]
+    return Table(columns, values, codes, [v.texts for v in reader.vocabularies], labels, groups)
+
+
+def unrounded(table: Table, train: np.ndarray, like: Encoding) -> Encoding:
+    """Means, deviations, the most frequent categories and the longest row as they are."""
+    made, a, b = [], 0, 0
+    for c in table.columns:
+        if c.kind == "category":
+            counts = np.bincount(table.codes[train, b], minlength=len(table.texts[b]))
+            ranked = sorted((-int(n), t or "") for n, t in zip(counts, table.texts[b], strict=True))
+            kept = tuple(sorted(t for n, t in ranked[: c.max_categories] if -n >= 10))
+            made.append(Encoded(c, categories=kept, constants="fitted"))
+            b += 1
+        else:
+            known = table.values[train, a].astype(np.float64)
+            mean, sd = float(np.nanmean(known)), float(np.nanstd(known))
+            made.append(Encoded(c, mean, sd or 1.0, mean, constants="fitted"))
+            a += 1
+    encoding = Encoding(tuple(made))
+    if not like.norm_fitted:
+        return encoding
+    X = encoding.unbounded(table.values[train], table.codes[train], encoding.slots(table.texts))
+    return replace(encoding, norm=float(np.sqrt(np.einsum("ij,ij->i", X, X, dtype="f8").max())))
+
+
+def accuracy(name: str, splits: int, rows: int | None) -> str:
+    """Mean over splits; the same split, solver and l2 for both."""
+    table = tables(name, rows)
+    cells = []
+    for norm in (0.0, None):
+        each = []
+        for seed in range(splits):
+            groups = np.unique(table.groups)
+            rng = np.random.default_rng(seed)
+            held = np.isin(table.groups, rng.choice(groups, len(groups) // 5, replace=False))
+            train = np.flatnonzero(~held)
+            blocks = [(table.values[train], table.codes[train])]
+            rounded = constants.fit(
+                table.columns, table.texts, lambda blocks=blocks: iter(blocks), norm, 10
+            )
+            right = []
+            for encoding in (rounded, unrounded(table, train, rounded)):
+                X = encoding.encode(table.values, table.codes, encoding.slots(table.texts))
+                model = unfit.LogisticRegression(l2=1e-4, random_state=0)
+                model.fit(X[train], table.labels[train])
+                right.append(float(np.mean(model.predict(X[held]) == table.labels[held])))
+            each.append(right)
+        ours, exact = np.mean(each, axis=0)
+        spread = 100 * np.std([a - b for a, b in each])
+        cells.append(
+            f"{100 * exact:.3f} | {100 * ours:.3f} | {100 * (exact - ours):+.3f} ± {spread:.3f}"
+        )
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def main(parts: Sequence[str], quick: bool, names: Sequence[str]) -> None:
+    logging.getLogger("unfit").setLevel(logging.ERROR)
+    rows = 3000 if quick else None
+    own = [name for name in names if name in SOURCES]
+    if "sequences" in parts:
+        print("| data | sequences | erasures | people erased | retrained | cards that differ |")
+        print("|---|---:|---:|---:|---:|---:|")
+        for name in own:
+            print(sequences(name, 2 if quick else 300, 3, rows), flush=True)
+    if "rate" in parts:
+        heads = (
+            "data", "people, one at a time", "retrainings per 1,000", "in the worst order",
+            "orders without any", "cards rewritten in place per 1,000", "what changed",
+        )  # fmt: skip
+        print(f"| {' | '.join(heads)} |")
+        print("|---|---:|---:|---:|---:|---:|---|")
+        for name in own:
+            print(rate(name, *((2, 100) if quick else (20, 1000)), rows), flush=True)
+    if "accuracy" in parts:
+        print("| data | unrounded | rounded | lost, points | unrounded, norm fitted | rounded | "
+              "lost, points |")  # fmt: skip
+        print("|---|---:|---:|---:|---:|---:|---:|")
+        for name in names:
+            print(accuracy(name, 1 if quick else 5, rows), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=[])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--data", nargs="*", default=["Adult", "Diabetes", "COVTYPE", "HIGGS"])
+    given = parser.parse_args()
+    main(given.parts or ("sequences", "rate", "accuracy"), given.quick, given.data)

@@ -124,7 +124,7 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         off=m.random_state is None)  # fmt: skip
     table("preprocessing")
     put("norm", config.preprocessing.norm,
-        "rows are divided by this bound: none, fitted (the longest row), or a number")  # fmt: skip
+        "rows are divided by it: none, fitted (longest row, rounded up), or a number")  # fmt: skip
     put("min_rows", config.preprocessing.min_rows,
         "fewer rows make no category and no mean: they would be about single people")  # fmt: skip
     p = config.policy
@@ -158,12 +158,13 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     put("sign_in", _window(v.sign_in), "how long the dashboard remembers a token")
     lines += [
         "", "# Features. Constants that are not declared are fitted to the training rows: they are",
-        "# derived from the data, marked so in the model's card, and fitted anew at retraining.",
+        "# derived from the data, rounded, explained on the model's card, and follow erasures.",
         "# numeric:  scale = \"standard\" (mean, sd), \"range\" (declared min, max) or \"none\";",
         "#           missing = \"mean\", \"error\" or a number; decimal = \",\" for 1,5;",
         "#           unreadable = \"missing\" (what is no number is none) or \"error\"",
         "# boolean:  true/false, yes/no, t/f, 1/0",
-        "# category: one column each for the most frequent; a missing value is a category;",
+        "# category: one column each for the most frequent (max_categories, min_rows above); a",
+        "#           missing value is a category;",
         "#           unseen = \"ignore\" (none of the known) or \"error\"",
     ]  # fmt: skip
     for name, made in config.columns.items():
