@@ -296,3 +296,29 @@ def test_pages_work_by_keyboard(page: Page, service: Service) -> None:
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_contain_text("Erasure ")
+
+
+def test_an_erasure_that_matched_nobody_is_not_green_and_offers_who_was_meant(
+    page: Page, service: Service, shoot: Callable[[Page, str], None]
+) -> None:
+    def colour(what: str) -> str:
+        return str(page.locator(what).first.evaluate("e => getComputedStyle(e).color"))
+
+    page.goto(f"{service.url}/erasures")
+    page.fill("#ids", " P0021 ")
+    page.click("text=File the erasure")
+    expect(page.locator("#near")).to_contain_text("Did you mean")
+    expect(page.locator("#panel .tag").first).to_have_text("matched nobody")
+    unmatched = colour("#panel .tag")
+    shoot(page, "matched-nobody")
+    page.click("text=Forget p0021")
+    expect(page.locator(".tag").first).to_have_text("in force")
+    assert colour(".tag") != unmatched
+    page.goto(f"{service.url}/erasures?state=unmatched")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.goto(service.url)
+    expect(page.locator(".banner.warn")).to_contain_text("matched nobody")
+    page.goto(f"{service.url}/erasures")
+    page.fill("#subject", "P0013")
+    page.click("text=Look up")
+    expect(page.locator("#near")).to_contain_text("Did you mean p0013?")

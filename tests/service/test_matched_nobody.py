@@ -282,6 +282,26 @@ def test_matching_nobody_is_a_state_in_every_answer_and_on_every_page(
         assert '<li class="warn"><span>Matched nobody' in one
 
 
+def test_ids_that_were_kept_with_blanks_around_them_are_still_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an earlier release kept them, of a CHAR column."""
+    from unfit.data import ids
+
+    table = people.people(n=120, subjects=40)
+    padded = pa.array([f"{name}   " for name in table["person"].to_pylist()])
+    with monkeypatch.context() as patch:
+        patch.setattr(ids, "trimmed", lambda distinct, *_: distinct)
+        kept = make(tmp_path / "w", None, table=table.set_column(0, "person", padded))
+    with kept.open() as ws:
+        asked = ws.forget(subjects=["p0003"])
+        assert (asked.matched, dict(asked.near)) == ("none", {"p0003": ["p0003   "]})
+        assert ws.forget(subjects=["p0003   "]).matched == "all"
+        assert ws.forget(subjects=["p0003   "]).matched == "earlier"
+        ws.retrain()
+        assert ws.forget(subjects=["p0004   "]).matched == "all"
+
+
 def test_near_spellings_are_for_who_may_erase(trained: Kept, tmp_path: Path) -> None:
     kept = trained.copy(tmp_path / "w")
     with serving(kept) as service:

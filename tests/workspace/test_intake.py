@@ -120,8 +120,8 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     said = run("train", "-w", tmp_path / "b").stdout
     assert "column 'age': 1 values are no numbers and count as missing" in said
     assert "column 'income': 2 values are no numbers" in said
-    with Workspace(tmp_path / "b") as ws:  # and the same at predictions
-        assert ws.predict(source).rows == 300
+    shown = run("predict", source, "-o", tmp_path / "p.csv", "-w", tmp_path / "b").stderr
+    assert "3 values are no numbers and count as missing" in shown
 
 
 def test_rows_without_label_or_subject_are_refused_or_left_out(tmp_path: Path) -> None:
@@ -150,7 +150,12 @@ def test_rows_without_label_or_subject_are_refused_or_left_out(tmp_path: Path) -
         assert dataset.is_dir()
         assert ws.forget(rows=["r00010"]).rows == 1
         assert ws.forget(rows=["r00011"]).matched == "none"
+        gone = {name: [v[10], v[5]] for name, v in columns.items()}
+        (tmp_path / "gone.csv").write_text(text_of(gone))
+        assert ws.audit(deleted=tmp_path / "gone.csv").n_available == 1
     toml.write_text(toml.read_text().replace("drop_missing = true", "drop_missing = false"))
+    with Workspace(tmp_path / "w") as ws, pytest.raises(BadInput, match="row 1 has no 'label'"):
+        ws.audit(deleted=tmp_path / "gone.csv")
     other = tmp_path / "other"
     other.mkdir()
     (other / "unfit.toml").write_text(toml.read_text())

@@ -217,6 +217,8 @@ def predict(
         said.append(f"{made.rare:,} with a category too rare for a column of its own")
     if made.unseen:
         said.append(f"{made.unseen:,} with a category never seen")
+    if made.unreadable:
+        said.append(f"{made.unreadable:,} values are no numbers and count as missing")
     typer.echo(", ".join(said), err=True)
 
 

@@ -157,8 +157,14 @@ def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:
     X, texts = _encoded(source.blocks(), loaded, roles.label, path.name, source.columns())
     if not texts:
         raise BadInput(f"{path.name} has no rows")
-    texts = [roles.class_of(text) for text in texts]
-    return _rows(X, texts, loaded)
+    labelled = np.array([text is not None for text in texts])
+    if not labelled.all() and not roles.drop_missing:
+        raise BadInput(
+            f"{path.name}: row {int(np.argmin(labelled))} has no {roles.label!r}: an audit needs "
+            "the labels"
+        )
+    classes = [roles.class_of(text) for text in texts if text is not None]
+    return _rows(X[labelled], classes, loaded)
 
 
 def _check_gone(source: Source, loaded: Loaded, roles: Roles) -> None:

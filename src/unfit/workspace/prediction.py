@@ -16,7 +16,7 @@ from pyarrow import parquet
 from unfit import disk
 from unfit.data.columns import UNSEEN, categories_of
 from unfit.data.encoding import Absent, Encoding, Reader
-from unfit.data.ingest import Roles
+from unfit.data.ingest import Intake, Roles
 from unfit.data.sources import (
     CsvSource,
     Source,
@@ -38,6 +38,7 @@ class Predictions:
 
     rare: rows with a category that too few training rows hold for a column of its own. unseen:
     rows with a category that is not known. accuracy: where the file has labels.
+    unreadable: values that are no numbers and were taken for missing.
     """
 
     version: int
@@ -47,6 +48,7 @@ class Predictions:
     accuracy: float | None
     table: pa.Table | None
     output: str | None
+    unreadable: int = 0
 
 
 Names = Callable[[], Mapping[str, Collection[str]]]  # categories by column
@@ -109,11 +111,13 @@ def predict_file(
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
     n = right = known = 0
     lookout = Lookout(scorer.card.encoding, names)
+    intake = Intake()
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept) as write:
         for batch in rows.blocks(list(dict.fromkeys(wanted))):
             values, codes = reader.read(batch, n, rows.name)
             lookout.look(batch, codes, rows.name)
+            intake.count_unreadable(batch, reader.numeric)
             X = scorer.card.encoding.encode(values, codes, scorer.card.encoding.own_slots())
             result = _answer(scorer, X, batch, echoed, n)
             if labelled:
@@ -130,6 +134,7 @@ def predict_file(
     return Predictions(
         scorer.version, n, *lookout.absent, accuracy, table,
         None if output is None else str(output),
+        sum(intake.unreadable.values()),
     )  # fmt: skip
 
 

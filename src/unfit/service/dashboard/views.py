@@ -13,7 +13,7 @@ from unfit.service.standing import Standing, standing
 from unfit.store.records import AuditRecord, Decision, Job, Request, Version
 
 RECENT = 12
-UNMATCHED_SHOWN = timedelta(days=7)
+UNMATCHED_SHOWN = timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Overview:
     decisions: Sequence[Decision]
     charts: Sequence[tuple[str, str, Chart | None]]
     jobs: Sequence[Job]
-    unmatched: Request | None = None  # the newest of the last days that matched nobody
+    unmatched: Request | None = None  # the newest of the last day that matched nobody
 
     @property
     def mark(self) -> str:
