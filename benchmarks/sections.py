@@ -85,6 +85,29 @@ def forgetting(data: Data) -> Iterator[Row]:
                 )  # fmt: skip
 
 
+def stream(data: Data, requests: int = 10) -> Iterator[Row]:
+    """Ten requests in a row, end to end: FISHER's `unlearn` and the `prepare` before the next one,
+    against lbfgs refitted after each from the weights before it. In turns; one run of each."""
+    for what, size in (("1 row", 1), ("1 %", max(1, len(data.y) // 100))):
+        order = np.random.default_rng(7).permutation(len(data.y))[: requests * size]
+        clf = estimator(data, "fisher").fit(data.X, data.y)
+        refitted = scikit_learn.Warm(data)
+        keep = np.ones(len(data.y), bool)
+        unlearning = preparing = theirs = 0.0
+        for gone in np.split(order, requests):
+            unlearning += best_of(1, lambda c=clf, rows=gone: c.unlearn(rows))
+            preparing += best_of(1, clf.prepare)
+            keep[gone] = False
+            theirs += refitted.again(keep)
+        yield Row(
+            "stream", data.name,
+            f"{requests} requests of {what}, unlearn {seconds(unlearning)} + prepare "
+            f"{seconds(preparing)}",
+            seconds(unlearning + preparing), f"{requests} refits, warm", seconds(theirs),
+            theirs / (unlearning + preparing),
+        )  # fmt: skip
+
+
 def accuracy(data: Data) -> Iterator[Row]:
     """Accuracy after the large deletion, trained by SGD as in the paper, against its figures."""
     if not data.published:
@@ -226,6 +249,7 @@ def scaling() -> Iterator[Row]:
 
 PER_DATASET: dict[str, Callable[[Data], Iterator[Row]]] = {
     "forgetting": forgetting,
+    "stream": stream,
     "accuracy": accuracy,
     "noise": noise,
     "training": training,

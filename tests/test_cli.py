@@ -1,6 +1,7 @@
 """The command line as a person types it."""
 
 import json
+import re
 
 import pyarrow as pa
 import pytest
@@ -137,21 +138,37 @@ def test_status_as_json(ready):
     assert len(found["decisions"]) == len(found["versions"])
 
 
+def _seconds(shown):
+    number, unit = shown.split()
+    return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
+
+
 def test_bench_on_built_in_data(tmp_path):
     output = tmp_path / "bench.json"
     result = run(
         app,
         ["bench", "--quick", "--dataset", "digits", "--section", "forgetting", "--section",
-         "training", "--section", "deltagrad", "--section", "noise", "--section", "start-up",
-         "--output", str(output)],
+         "stream", "--section", "training", "--section", "deltagrad", "--section", "noise",
+         "--section", "start-up", "--output", str(output)],
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     figures = json.loads(output.read_text())
     assert figures["machine"]["cores"] >= 1
     assert figures["machine"]["versions"]["numpy"]
     assert {row["section"] for row in figures["rows"]} == {
-        "forgetting", "training", "deltagrad", "noise", "start-up",
+        "forgetting", "stream", "training", "deltagrad", "noise", "start-up",
     }  # fmt: skip
+    streams = [row for row in figures["rows"] if row["section"] == "stream"]
+    assert len(streams) == 2
+    for row in streams:  # what is compared with refits holds the preparation, too
+        parts = re.search(r"unlearn (.*) \+ prepare (.*)", row["what"])
+        assert parts is not None
+        assert _seconds(row["ours"]) == pytest.approx(
+            _seconds(parts[1]) + _seconds(parts[2]), rel=0.02
+        )
+        assert row["ratio"] == pytest.approx(
+            _seconds(row["theirs"]) / _seconds(row["ours"]), rel=0.02
+        )
     assert all(row["ratio"] > 0 for row in figures["rows"])
     assert "ratio" in result.output
 

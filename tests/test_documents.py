@@ -76,10 +76,7 @@ def test_every_command_of_the_guide(folder: Path) -> None:
 
 
 def test_the_guide_shows_what_it_claims() -> None:
-    """The figures measured for it: one twentieth of a retraining, within the threshold."""
-    ratio = re.search(r"retrain: \d+ ms, (\d+) times as long", GUIDE)
-    assert ratio is not None
-    assert int(ratio[1]) >= 20
+    """What it tells of happens in it; its times are held by test_figures."""
     assert "81,389 training rows" in GUIDE
     assert re.search(r"audit before it: forgotten: ", GUIDE)
     assert re.search(r"retrained: the estimated disparity [\d.]+ % is over the threshold", GUIDE)

@@ -4,7 +4,8 @@
 
 Blocks that start with ```console hold lines that begin with `$ `, for a shell, and their output;
 blocks that start with ```python are run by the interpreter of unfit. All run in one new folder.
-The tests use `blocks` and `run` to check that every command still works.
+What README.md quotes of it is written there too. The tests use `blocks` and `run` to check that
+every command still works.
 """
 
 import os
@@ -53,6 +54,29 @@ def run(kind: str, content: str, folder: Path, allowed: tuple[int, ...] = (0,)) 
     return "\n".join(written) + "\n"
 
 
+def quoted(text: str, guide: str) -> str:
+    """A document whose plain blocks quote the guide's: commands with what they print there, and
+    blocks of text that begin with the same word."""
+    printed = {}
+    for kind, content in blocks(guide):
+        if kind == "console":
+            for part in re.split(r"^(?=\$ )", content, flags=re.M)[1:]:
+                lines = part.splitlines()
+                printed[lines[0]] = part
+    texts = {t.split(":")[0]: t for t in re.findall(r"^```text\n(.*?)^```$", guide, re.S | re.M)}
+
+    def anew(match: re.Match[str]) -> str:
+        content = match[2]
+        if match[1] == "text" and content.split(":")[0] in texts:
+            content = texts[content.split(":")[0]]
+        elif not match[1] and content.startswith("$ "):
+            shown = re.findall(r"^\$ .*$", content, re.M)
+            content = "".join(printed.get(line, f"{line}\n") for line in shown)
+        return f"```{match[1]}\n{content}```"
+
+    return re.sub(r"^```(\w*)\n(.*?)^```$", anew, text, flags=re.S | re.M)
+
+
 def main(path: Path) -> None:
     folder = Path(tempfile.mkdtemp(prefix="unfit-guide-"))
     text = path.read_text()
@@ -68,6 +92,9 @@ def main(path: Path) -> None:
         return f"```python\n{match[2]}```" + (f"\n\n```text\n{printed}```" if match[3] else "")
 
     path.write_text(pattern.sub(with_output, text))
+    readme = path.parent.parent / "README.md"
+    if readme.exists():
+        readme.write_text(quoted(readme.read_text(), path.read_text()))
 
 
 if __name__ == "__main__":

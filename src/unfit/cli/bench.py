@@ -31,7 +31,7 @@ def bench(
     section: Annotated[
         list[str] | None,
         typer.Option(
-            help="Run only this section: forgetting, training, deltagrad ... (can be repeated)."
+            help="Run only this section: forgetting, stream, training ... (can be repeated)."
         ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path(

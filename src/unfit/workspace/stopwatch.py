@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from unfit.core import exact
 from unfit.core.kernels import kernels_loaded
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
@@ -35,6 +36,8 @@ class Stopwatch:
 
     def __post_init__(self) -> None:
         self._begun, self._ended = self.clock(), None
+        warm_up_encoding()
+        self.kernels = self.clock() - self._begun
         self._kernels_before = kernels_loaded()
         self._outer: list[list[float]] = []  # for each open phase, what inner ones took
         self._read: tuple[CpuEngine, int] | None = None
@@ -87,6 +90,17 @@ class Stopwatch:
             phases=dict(self.phases), cold=kernels_loaded() > self._kernels_before,
             kernels=self.kernels, purge=purge, rows_read=self.rows_read, steps=self.steps,
         )  # fmt: skip
+
+
+def warm_up_encoding() -> None:
+    """The kernels that constants are made with."""
+    if "encoding" not in _warmed:
+        few = np.zeros((2, 1), np.float32)
+        for writeable in (True, False):  # they are two kinds to numba
+            few.flags.writeable = writeable
+            exact.sums(few)
+            exact.square_lengths(few)
+        _warmed.add("encoding")
 
 
 def warm_up(method: Method, data: CpuEngine) -> None:

@@ -48,16 +48,19 @@ def metrics(request: Request) -> Response:
     p = parts(request)
     now = standing(p)
     version = now.version
-    gauges: dict[str, tuple[str, float]] = {
+    gauges: dict[str, tuple[str, float | None]] = {
         "unfit_pending": ("Erasures that wait.", now.counts["pending"]),
         "unfit_unmatched": ("Erasures that matched nobody.", now.counts["unmatched"]),
-        "unfit_applied": ("Erasures applied.", now.counts["applied"]),
-        "unfit_forgotten_rows": ("Rows forgotten.", now.forgotten_rows),
+        "unfit_applied": ("Erasures in force.", now.counts["applied"]),
+        "unfit_forgotten_rows": ("Rows forgotten, of training and held-out.", now.forgotten_rows),
         "unfit_forgotten_subjects": ("Subjects forgotten.", now.forgotten_subjects),
-        "unfit_version": ("The version in use.", version.number if version else 0),
-        "unfit_accuracy": ("Test accuracy.", (version and version.accuracy) or 0.0),
-        "unfit_disparity_estimate_percent": ("Estimated disparity.", now.estimate or 0.0),
-        "unfit_disparity_threshold_percent": ("Retrain above it.", now.threshold),
+        "unfit_version": ("The version in use; 0: none.", version.number if version else 0),
+        "unfit_accuracy": ("Accuracy on the held-out rows.", version.accuracy if version else None),
+        "unfit_disparity_estimate_percent": (
+            "Estimated disparity at the last decision, percent.",
+            now.estimate,
+        ),
+        "unfit_disparity_threshold_percent": ("policy.disparity, percent.", now.threshold),
         "unfit_worker": ("Whether a worker is at its place.", float(now.worker)),
         "unfit_purge_due": ("Bytes remain that are to go.", float(now.purge_due)),
         "unfit_retained_rows": ("Deleted rows kept for audits.", now.retained.rows),
