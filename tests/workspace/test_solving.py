@@ -167,6 +167,19 @@ def test_a_fitted_norm_does_not_give_the_longest_row_away(tmp_path: Path) -> Non
     assert not np.isnan(data["values"]).any()
 
 
+def test_the_choices_that_are_written_down_count_nobody(tmp_path: Path) -> None:
+    """Comments of unfit.toml outlive people: a missing value less tells who lacked it."""
+    table, written = staff(), []
+    for gaps in (29, 28):
+        hours = [None if i < gaps else v for i, v in enumerate(table["hours"].to_pylist())]
+        told = table.set_column(3, "hours", pa.array(hours))
+        kept = make(tmp_path / str(gaps), None, table=told, row_id=None, trained=False)
+        lines = (kept.folder / "unfit.toml").read_text().splitlines()
+        written.append([line for line in lines if line.endswith(" missing")])
+    assert written[0] == written[1]
+    assert any("about 30 missing" in line for line in written[0])
+
+
 @pytest.mark.parametrize("norm", ["none", "fitted"])
 def test_what_is_left_is_the_same_whoever_has_left(tmp_path: Path, norm: str) -> None:
     """Two pasts, one present: the same constants, in the files and in the export."""

@@ -1,7 +1,7 @@
 """What a column is, and how its values become numbers; what `unfit.toml` says under [columns].
 
 A column is numeric, boolean or a category. Its constants are declared here or, where they are
-left out, fitted to the training rows.
+left out, fitted to the training rows that remain.
 """
 
 from collections.abc import Sequence

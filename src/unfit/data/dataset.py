@@ -2,7 +2,7 @@
 
 A folder is one generation: written whole by data.generation, renamed into place, and never grown.
 Training rows come first, then the held-out ones. Raw values are kept beside the encoded rows, so
-that a retraining can fit the constants anew without going back to the source. Forgetting zeroes a
+that constants can be fitted to what remains without going back to the source. Forgetting zeroes a
 row's bytes; the next generation leaves it out.
 
     values (n, a) f4    numbers as they came, NaN where missing

@@ -84,6 +84,12 @@ def kept_sums(loaded: Loaded) -> Sums:
     return loaded.sums
 
 
+def get_ready(loaded: Loaded) -> None:
+    """Make the sums ahead of the next erasure."""
+    if loaded.card.encoding.min_rows is not None:
+        kept_sums(loaded)
+
+
 def changes(loaded: Loaded, positions: np.ndarray) -> Changes:
     """What it means for the constants that rows leave, of either part."""
     encoding = loaded.card.encoding

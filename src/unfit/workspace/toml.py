@@ -171,16 +171,28 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         seen = profiles.get(name)
         lines += ["", f"[columns.{_toml(name)}]"]
         if seen is not None:
-            distinct = "over 1,000" if seen.distinct is None else f"{seen.distinct:,}"
-            lines.append(f"# {distinct} different values, {seen.missing:,} missing")
+            distinct = "over 1,000" if seen.distinct is None else _about(seen.distinct)
+            lines.append(f"# {distinct} different values, {_about(seen.missing)} missing")
             if seen.lenient and seen.unreadable:
-                lines.append(f"# {seen.unreadable:,} more are no numbers and taken for missing")
+                more = _about(seen.unreadable)
+                lines.append(f"# {more} more are no numbers and taken for missing")
         lines += [f"{key} = {_toml(value)}" for key, value in made.items()]
         if made["kind"] == "numeric":
             lines += ["# mean = 0.0", "# sd = 1.0"]
         elif made["kind"] == "category":
             lines += ['# categories = ["a", "b"]']
     return "\n".join(lines) + "\n"
+
+
+def _about(count: int) -> str:
+    """To one figure: exact counts of all rows, less those of the rows that are left one day, would
+    tell what single people had. Nobody rewrites these comments when somebody is forgotten."""
+    if count == 0:
+        return "none"
+    if count < 10:
+        return "fewer than 10"
+    unit = 10 ** (len(str(count)) - 1)
+    return f"about {(count + unit // 2) // unit * unit:,}"
 
 
 def _window(window: timedelta) -> str:

@@ -18,7 +18,16 @@ from unfit.data.sources import open_source
 from unfit.errors import LostLock, Unavailable, UnfitError, Untrained
 from unfit.points import reach
 from unfit.store.records import Applied, Decision, Version
-from unfit.workspace import auditing, erasing, exporting, losses, purging, retention, training
+from unfit.workspace import (
+    auditing,
+    constants,
+    erasing,
+    exporting,
+    losses,
+    purging,
+    retention,
+    training,
+)
 from unfit.workspace.forgetting import Ids, Resolved, near_spellings
 from unfit.workspace.in_use import InUse
 from unfit.workspace.keeper import Keeper, now
@@ -63,7 +72,7 @@ class Workspace:
         """As much of it as the next erasure of this process cannot do without, in memory alone."""
         with self._writing() as keeper:
             if keeper.current is not None and keeper.current.model_sha is not None:
-                keeper.ready()
+                constants.get_ready(keeper.ready())
 
     def purge_later(self) -> None:
         """From now on leave the bytes of the forgotten to `tidy`: for who applies many requests."""
