@@ -3,19 +3,24 @@
 import io
 import json
 import zipfile
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import httpx
 import numpy as np
 import pyarrow as pa
 import pytest
 import services
 from safetensors.numpy import load
-from services import Service, bearer, edit, rows, serving, until, working
+from services import Service, bearer, edit, listening, rows, serving, token, until, working
 from workspaces import Kept
 
 import people
 from unfit.data.encoding import Encoding
 from unfit.data.objects import ObjectEncoder
+from unfit.service import following
 from unfit.service.api.predictions import ARROW
 from unfit.store.access import Access
 from unfit.workspace.keeper import now
@@ -380,13 +385,46 @@ def test_an_erasure_can_be_followed_until_it_is_settled(service: Service) -> Non
     assert states[-1] | later == found
     settled = service.get(f"/v1/erasures/{filed['id']}/events")
     assert settled.text.count("event: state") == 1
-    assert service.app.state.parts.followers == 0
+    assert len(service.app.state.following) == 0
 
 
-def test_so_many_may_follow(service: Service) -> None:
+def test_so_many_may_follow(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     filed = erase(service, "p0003")
-    service.app.state.parts.followers = 200
+    monkeypatch.setattr(following, "FOLLOWERS", 0)
     refused(service.get(f"/v1/erasures/{filed['id']}/events"), 429, "too many follow")
+
+
+def test_one_token_follows_so_many_and_they_cost_one_asking(
+    on_sqlite: Kept, tmp_path: Path
+) -> None:
+    """Many streams on an erasure are one question at a time, and end when the token is revoked."""
+    kept = on_sqlite.copy(tmp_path / "own")
+    mine, other = token(kept.folder, "erase"), token(kept.folder, "audit")
+    with kept.open() as ws, listening(kept) as (host, port, app):
+        ws.submit(subjects=["p0003"], key="k")
+        asked: list[list[int]] = []
+        asking = app.state.following._asking
+        counted = replace(asking, states=lambda ids: asked.append(list(ids)) or asking.states(ids))
+        app.state.following._asking = counted
+        address = f"http://{host}:{port}/v1/erasures/1/events"
+        with httpx.Client(timeout=60) as client, ExitStack() as streams:
+
+            def follow(text: str) -> httpx.Response:
+                way = client.stream("GET", address, headers=bearer(text))
+                return streams.enter_context(way)
+
+            mine_open = [follow(mine) for _ in range(following.OF_ONE_TOKEN)]
+            assert {stream.status_code for stream in mine_open} == {200}
+            refused_one = follow(mine)
+            assert refused_one.status_code == 429
+            assert refused_one.headers["content-type"] == "application/problem+json"
+            assert follow(other).status_code == 200  # others are not kept out
+            until(lambda: len(asked) >= 3, "some questions")
+            assert all(ids == [1] for ids in asked)
+            Access(ws.store).revoke(mine.split("_")[1], now())
+            for stream in mine_open:  # each comes to its end, though the erasure still waits
+                assert stream.read().count(b"event: state") == 1
+            until(lambda: len(app.state.following) == 1, "their end")
 
 
 def test_a_person_is_looked_up(service: Service) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 import time
+import tracemalloc
 from pathlib import Path
 
 import httpx
@@ -100,8 +101,8 @@ def test_a_compressed_stream_is_refused_before_it_is_unpacked(service: Service) 
 
 
 def test_texts_that_grow_when_they_are_written_out_are_refused(service: Service) -> None:
-    codes = pa.array([0] * 200_000, pa.int32())
-    table = pa.table({"city": pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 100_000]))})
+    codes = pa.array([0] * 1_000, pa.int32())
+    table = pa.table({"city": pa.DictionaryArray.from_arrays(codes, pa.array(["x" * 1_000_000]))})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -111,6 +112,46 @@ def test_texts_that_grow_when_they_are_written_out_are_refused(service: Service)
     )  # fmt: skip
     assert answer.status_code == 422
     assert "'city'" in answer.json()["detail"]
+
+
+def bombs() -> dict[str, pa.Table | list[pa.RecordBatch]]:
+    """Streams of few bytes and many rows."""
+    n, names = 1_000_000, [f"c{i}" for i in range(10)]
+    nulls = {name: pa.nulls(n) for name in names}
+    empty = pa.record_batch({name: pa.nulls(0) for name in names})
+    no_width = pa.array([b""], pa.binary(0)).take(pa.array([0] * 2_000, pa.int32()))
+    many = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.nulls(n).cast(pa.int8()))
+    return {
+        "nulls": pa.table(nulls),
+        "batches": [pa.record_batch({"a": pa.nulls(900)})] * 900,
+        "empty batches": [empty] * 5_000,
+        "values of no width": pa.table({"a": no_width}),
+        "dictionary": pa.table({"a": many}),
+    }
+
+
+@pytest.mark.parametrize("name", bombs())
+def test_a_stream_of_few_bytes_and_many_rows_is_refused_by_its_headers(
+    shared: Service, name: str
+) -> None:
+    made = bombs()[name]
+    batches = made.to_batches() if isinstance(made, pa.Table) else made
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    body = sink.getvalue().to_pybytes()
+    del made, batches, sink
+    headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
+    pool, before = pa.default_memory_pool(), pa.total_allocated_bytes()
+    tracemalloc.start()
+    answer = shared.post("/v1/predictions", content=body, headers=headers)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answer.status_code == 422, answer.text
+    assert "over 1" in answer.json()["detail"]
+    assert peak < 5_000_000 + 3 * len(body)
+    assert pool.bytes_allocated() - before < 5_000_000
 
 
 def test_who_is_on_the_deletion_list_cannot_be_cancelled(service: Service) -> None:

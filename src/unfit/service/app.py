@@ -59,6 +59,7 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
 
     app = bare_app(lifespan=lifespan)
     app.state.parts = parts
+    app.state.following = erasures.following(parts)
     app.state.gate = Gate(parts.access, pulse, workspace.config.service.rate, parts.clock)
     app.mount(STATIC, StaticFiles(packages=[("unfit.service", "static")]), name="static")
     for kind in (HTTPException, UnfitError, RequestValidationError):

@@ -2,28 +2,30 @@
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from unfit.service.problems import Problem
 
-MAX_ROWS = 1_000_000
 MAX_BYTES = 256_000_000  # of a column, its values written out
+MAX_BATCHES = 1_000
+MAX_CATEGORIES = 100_000  # in the dictionaries of a stream, together
 _DICTIONARY, _BATCH = 2, 3  # kinds of messages
 
 
-def read(body: bytes) -> pa.Table:
-    """A checked table; what is compressed, nested or too large is refused before it is unpacked."""
+def read(body: bytes, most: int) -> pa.Table:
+    """A checked table of at most so many rows; what is compressed, nested or too large is refused
+    by its headers, before anything is unpacked: a column of nulls has no bytes at all."""
     try:
-        if any(_compressed(metadata) for metadata in _messages(body)):
-            raise Problem(422, "the stream is compressed; send it as it is")
+        _check_headers(body, most)
         with pa.ipc.open_stream(body) as reader:
             for field in reader.schema:
                 _check_type(field)
             table = reader.read_all()
-        if table.num_rows > MAX_ROWS:
-            raise Problem(422, f"{table.num_rows:,} rows are over {MAX_ROWS:,}; send fewer")
+        if table.num_rows > most:  # its headers said something else
+            raise Problem(400, "the body is not an Arrow stream: its batches have other lengths")
         table.validate(full=True)
         for name, column in zip(table.column_names, table.columns, strict=True):
             if table.num_rows * _longest(column) > MAX_BYTES:
@@ -31,6 +33,28 @@ def read(body: bytes) -> pa.Table:
         return table
     except (pa.ArrowException, OSError, ValueError, MemoryError, struct.error) as error:
         raise Problem(400, f"the body is not an Arrow stream: {str(error)[:120]}") from None
+
+
+def _check_headers(body: bytes, most: int) -> None:
+    """Sums over the headers of all batches, of rows and of dictionaries."""
+    rows = batches = categories = 0
+    for metadata in _messages(body):
+        header = _header(metadata)
+        if header is None:
+            continue
+        if header.compressed:
+            raise Problem(422, "the stream is compressed; send it as it is")
+        if header.kind == _DICTIONARY:
+            categories += header.length
+        else:
+            rows += header.length
+        batches += 1
+        if rows > most:
+            raise Problem(422, f"{rows:,} rows or more are over {most:,}; send fewer at a time")
+        if batches > MAX_BATCHES:
+            raise Problem(422, f"the stream has over {MAX_BATCHES:,} batches; send larger ones")
+        if categories > MAX_CATEGORIES:
+            raise Problem(422, f"its dictionaries have over {MAX_CATEGORIES:,} entries; send fewer")
 
 
 def _check_type(field: pa.Field) -> None:
@@ -59,9 +83,16 @@ def _messages(body: bytes) -> Iterator[bytes]:
         yield message.metadata.to_pybytes()
 
 
-def _compressed(metadata: bytes) -> bool:
-    """Whether a message's batch names a compression. The tables are flatbuffers: a table begins
-    with the distance to its list of field offsets; a field that is absent has offset 0."""
+@dataclass(frozen=True)
+class _Header:
+    kind: int
+    length: int
+    compressed: bool
+
+
+def _header(metadata: bytes) -> _Header | None:
+    """What a message says of its batch; None if it is of another kind. The tables are flatbuffers:
+    a table begins with the distance to its list of field offsets; an absent field has offset 0."""
 
     def field(table: int, index: int) -> int | None:
         listed = table - struct.unpack_from("<i", metadata, table)[0]
@@ -77,11 +108,17 @@ def _compressed(metadata: bytes) -> bool:
     message = follow(0)
     kind_at, header_at = field(message, 1), field(message, 2)
     if kind_at is None or header_at is None:
-        return False
+        return None
     kind, batch = metadata[kind_at], follow(header_at)
     if kind == _DICTIONARY:
         data = field(batch, 1)
         if data is None:
-            return False
+            return None
         batch = follow(data)
-    return kind in (_DICTIONARY, _BATCH) and field(batch, 3) is not None
+    elif kind != _BATCH:
+        return None
+    length_at = field(batch, 0)
+    length = 0 if length_at is None else struct.unpack_from("<q", metadata, length_at)[0]
+    if length < 0:
+        raise ValueError("a batch has a negative length")
+    return _Header(kind, length, compressed=field(batch, 3) is not None)

@@ -25,7 +25,6 @@ class Parts:
     log: Log
     metrics: Metrics
     clock: Callable[[], datetime]
-    followers: int = 0
     heartbeat: Heartbeat = field(init=False)
 
     def __post_init__(self) -> None:

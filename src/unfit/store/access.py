@@ -107,6 +107,15 @@ class Access:
         assert until is not None
         return _token(row), until
 
+    def is_valid(self, token: Token, session: str | None, now: datetime) -> bool:
+        """Whether a token, or a session by its secret, still opens anything."""
+        if session is not None:
+            found = self.by_session(session)
+            return found is not None and found[1] > now
+        with self._store.reading() as connection:
+            mine = self._mine & (tokens.c.id == token.id) & tokens.c.revoked_at.is_(None)
+            return connection.execute(sa.select(tokens.c.id).where(mine)).first() is not None
+
     def sign_out(self, secret: str) -> None:
         with self._store.writing() as connection:
             connection.execute(sa.delete(sessions).where(sessions.c.hash == _hash(secret)))

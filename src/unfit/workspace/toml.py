@@ -153,7 +153,7 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     put("processes", v.processes, "that answer requests; more want PostgreSQL")
     put("queue", v.queue, "erasures that may wait; more are answered 429")
     put("max_body_mb", v.max_body_mb, "of one request")
-    put("max_rows", v.max_rows, "of one prediction in JSON")
+    put("max_rows", v.max_rows, "of one prediction, in JSON or Arrow")
     put("rate", v.rate, "requests a second, for each token and process")
     put("sign_in", _window(v.sign_in), "how long the dashboard remembers a token")
     lines += [

@@ -1,8 +1,7 @@
 """Erasures: filed at once, applied by a worker, followed until they are in force."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
 
 from fastapi import Header, Request, Response
@@ -12,13 +11,12 @@ from starlette.concurrency import run_in_threadpool
 from unfit.service import looking
 from unfit.service.api.common import Before, Limit, Number, page, parts, problems, router
 from unfit.service.api.schemas import ErasureIn, ErasureOut, ErasuresOut, LookupIn, LookupOut
-from unfit.service.auth import allow, principal_of
+from unfit.service.auth import Principal, allow, principal_of
+from unfit.service.following import Asking, Following
 from unfit.service.parts import Parts
 from unfit.service.problems import Problem
 from unfit.store.records import State
 
-FOLLOWERS = 200  # connections a process
-FOLLOW_SECONDS = 600.0
 KEYS = r"^[\x21-\x7e]+$"
 
 routes = router("erasures")
@@ -101,7 +99,7 @@ async def events(request: Request, id: Number) -> StreamingResponse:
     """Server-sent events."""
     p = parts(request)
     first = await run_in_threadpool(_read, p, id, False)
-    return follow(p, id, first)
+    return follow(request, id, first)
 
 
 @routes.post("/subjects/lookup", summary="Look a person up", responses=problems())
@@ -125,28 +123,27 @@ def _read(p: Parts, id: int, with_items: bool = True) -> ErasureOut:
     return ErasureOut.of(found[0], p.store.decision_on(found[0]), with_items=with_items)
 
 
-def follow(p: Parts, id: int, first: ErasureOut) -> StreamingResponse:
+def following(p: Parts) -> Following[ErasureOut]:
+    """All who follow erasures in this process."""
+
+    def states(ids: Sequence[int]) -> dict[int, str]:
+        return {r.id: r.state for r in p.store.requests(ids=list(ids), with_items=False)}
+
+    def may_stay(principal: Principal) -> bool:
+        return p.access.is_valid(principal.token, principal.session, p.clock())
+
+    return Following(Asking(states=states, read=lambda id: _read(p, id, False), may_stay=may_stay))
+
+
+def follow(request: Request, id: int, first: ErasureOut) -> StreamingResponse:
     """The states of an erasure as they come, until it is settled."""
-    if p.followers >= FOLLOWERS:
-        raise Problem(429, "too many follow erasures already", headers={"Retry-After": "5"})
+    all_followers: Following[ErasureOut] = request.app.state.following
+    follower = all_followers.admit(id, principal_of(request), first.state)
 
     async def states() -> AsyncIterator[bytes]:
-        p.followers += 1
-        try:
-            now = first
-            yield _event(now)
-            waited = 0.0
-            while now.state == "pending" and waited < FOLLOW_SECONDS:
-                await asyncio.sleep(0.2)
-                waited += 0.2
-                found = await run_in_threadpool(_read, p, id, False)
-                if found.state != now.state:
-                    yield _event(found)
-                elif round(waited * 5) % 50 == 0:
-                    yield b": still waiting\n\n"
-                now = found
-        finally:
-            p.followers -= 1
+        yield _event(first)
+        async for found in all_followers.changes(follower):
+            yield b": still waiting\n\n" if found is None else _event(found)
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(states(), media_type="text/event-stream", headers=headers)

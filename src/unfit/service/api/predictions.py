@@ -51,7 +51,7 @@ routes = router("predictions", Plain)
 @allow("predict")
 async def predict(request: Request) -> Response:
     """An object per row with every column of the model; null where a value is missing. Fields that
-    the model does not know are ignored. An Arrow stream may hold many more rows than JSON."""
+    the model does not know are ignored. `service.max_rows` holds for JSON and for Arrow."""
     p = parts(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
@@ -97,9 +97,8 @@ def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
 
 
 def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Response:
-    made = predict_file(
-        scoring.scorer, arrows.read(body), None, None, p.config.the_roles(), p.config.source
-    )
+    table = arrows.read(body, p.config.service.max_rows)
+    made = predict_file(scoring.scorer, table, None, None, p.config.the_roles(), p.config.source)
     assert made.table is not None
     p.metrics.predicted(made.rows)
     if wants_arrow:

@@ -179,7 +179,7 @@ def erasure_panel(request: Request, id: Number) -> HTMLResponse:
 @allow(*SEES)
 async def erasure_events(request: Request, id: Number) -> StreamingResponse:
     found = await run_in_threadpool(_find, request, id)
-    return erasures.follow(parts(request), id, ErasureOut.of(found))
+    return erasures.follow(request, id, ErasureOut.of(found))
 
 
 @routes.post("/erasures/{id}/cancel")
