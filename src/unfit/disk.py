@@ -7,10 +7,11 @@ sweeps it.
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -39,6 +40,27 @@ def check() -> None:
     found = getattr(_guards, "check", None)
     if found is not None:
         found()
+
+
+def owner_only(path: Path) -> None:
+    """Take a file or folder of ours away from everybody else; nothing where that cannot be done."""
+    with suppress(OSError):
+        found = path.lstat()
+        beyond = found.st_mode & 0o077
+        if beyond and found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode):
+            path.chmod(stat.S_IMODE(found.st_mode) & ~0o077)
+
+
+def private_folder(path: Path) -> Path:
+    """A folder for its owner alone, made if it is not there."""
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owner_only(path)
+    return path
+
+
+def create(path: Path) -> IO[bytes]:
+    """A new file for its owner alone, whatever the umask."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
 def sync_folder(folder: Path) -> None:
@@ -127,7 +149,7 @@ class ArrayWriter:
 
     def __init__(self, path: Path, dtype: str) -> None:
         self.path, self.dtype = path, np.dtype(dtype)
-        self._file = path.open("wb")
+        self._file = create(path)
 
     def append(self, block: np.ndarray) -> None:
         self._file.write(np.ascontiguousarray(block, self.dtype).data)

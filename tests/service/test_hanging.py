@@ -225,3 +225,31 @@ def test_who_waits_is_told_for_whom(kept: Kept, monkeypatch: pytest.MonkeyPatch,
         assert f"process {os.getpid()} " in caplog.text
         assert ", since 20" in caplog.text
         assert other.store.term() == 0  # it beats: nobody takes the lock from it
+
+
+def test_a_child_that_fails_at_once_keeps_no_other_from_being_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {"api": "raise SystemExit(3)", "worker": "import sys; sys.stdin.read()"}
+    started: list[tuple[str, int]] = []
+
+    def begin(_: serving.Family, kind: str) -> processes.Child:
+        made = processes.Child([sys.executable, "-c", programs[kind]])
+        started.append((kind, made.process.pid))
+        return made
+
+    monkeypatch.setattr(serving.Family, "_start", begin)
+    stop = threading.Event()
+    with serving.listen("127.0.0.1", 0) as listening:
+        family = serving.Family(tmp_path, listening, 1, 1)
+        family._places[0].pause = 60.0  # it has failed many times
+        thread = threading.Thread(target=family.run, args=(stop,), daemon=True)
+        thread.start()
+        try:
+            until(lambda: family._places[0].start_at > 0, "its pause")
+            os.kill(dict(started)["worker"], signal.SIGKILL)
+            until(lambda: [k for k, _ in started].count("worker") == 2, "another worker")
+            assert [k for k, _ in started].count("api") == 1
+        finally:
+            stop.set()
+            thread.join(60)

@@ -2,6 +2,8 @@
 
 import io
 import json
+import subprocess
+import sys
 import time
 
 from services import until
@@ -45,3 +47,30 @@ def test_a_reader_that_has_gone_stops_nothing() -> None:
     written = io.StringIO()
     written.close()
     Log(written).line("into the void")
+
+
+def test_everything_a_process_says_is_a_line_of_the_log() -> None:
+    """Warnings, what libraries log, and errors that nobody caught; without what they quote."""
+    program = (
+        "import logging, threading, warnings\n"
+        "from unfit.service.log import Log, take_all\n"
+        "import uvicorn\n"
+        "take_all(Log())\n"
+        "warnings.warn('careful')\n"
+        "logging.getLogger('unfit').warning('the purge goes on later: %s', 'busy')\n"
+        "uvicorn.Config('x:y', log_config=None)\n"
+        "logging.getLogger('uvicorn.error').error('no such app')\n"
+        "thread = threading.Thread(target=lambda: {}['Annabella'], name='t')\n"
+        "thread.start(); thread.join()\n"
+        "raise ValueError('Annabella')\n"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    lines = [json.loads(line) for line in made.stderr.splitlines()]
+    assert [line["event"] for line in lines] == ["log"] * 3 + ["crashed"] * 2
+    assert "careful" in lines[0]["message"]
+    assert lines[1]["message"] == "the purge goes on later: busy"
+    assert lines[2]["logger"] == "uvicorn.error"
+    assert lines[3]["failure"].startswith("KeyError in <lambda>")
+    assert lines[4]["failure"].startswith("ValueError in <module>")
+    assert "Annabella" not in made.stderr
+    assert made.returncode == 1

@@ -234,3 +234,30 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
     with serving(kept) as service:
         assert service.get("/v1/status").status_code == 200
         assert service.post("/v1/predictions", json={"rows": [ROW]}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/health/ready"), ("POST", "/sign-in"), ("GET", "/"), ("GET", "/v1/status"),
+     ("POST", "/v1/predictions"), ("GET", "/metrics"), ("GET", "/erasures/1/events")],
+)  # fmt: skip
+def test_a_stranger_is_not_told_what_the_database_says(
+    service: Service, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    """Whether they bring nothing or a token that cannot be looked up."""
+    secret = "connection to server at db.internal.example, user anna failed"
+
+    def fail(*_: object) -> None:
+        raise Unavailable(f"the database says: {secret}")
+
+    p = service.app.state.parts
+    monkeypatch.setattr(p.pulse._watch, "ask", fail)
+    monkeypatch.setattr(p.pulse, "_from_afar", fail)
+    monkeypatch.setattr(p.access, "by_text", fail)
+    data = {"token": "unfit_x_y"} if path == "/sign-in" else None
+    answer = service.ask(method, path, data=data, headers={"Authorization": "Bearer unfit_a_b"})
+    assert answer.status_code == 503
+    assert "internal" not in answer.text
+    assert "anna" not in answer.text
+    assert "its log says why" in answer.text
+    assert any(secret in line.get("trouble", "") for line in service.lines())

@@ -48,6 +48,7 @@ def serve(
     more workers may join. The first time, a token for everything is printed: it is shown once.
     """
     with errors():
+        from unfit.service.log import Log, take_all
         from unfit.service.serving import Family, check_installed, listen
 
         check_installed()
@@ -67,6 +68,7 @@ def serve(
             )
         typer.echo("Ctrl-C ends it; `unfit token create` makes more tokens")
         stop = _stopping()
+        take_all(Log())
         Family(folder, listening, processes or chosen.processes, workers).run(stop)
 
 

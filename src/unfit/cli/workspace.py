@@ -195,6 +195,14 @@ def predict(
     format: Annotated[
         str | None, typer.Option(help="csv, parquet or libsvm; else by name.")
     ] = None,
+    spreadsheet: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet",
+            help="For a spreadsheet: texts in the CSV that it would run as formulas (they begin "
+            "with =, +, -, @, a tab or a return) get an apostrophe in front.",
+        ),
+    ] = False,
     workspace: WorkspaceOption = None,
 ) -> None:
     """Predict the rows of a file: class, probabilities, and the version that answered.
@@ -209,7 +217,7 @@ def predict(
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(workspace)) as ws:
-        made = ws.predict(data, output, format=format)
+        made = ws.predict(data, output, format=format, spreadsheet=spreadsheet)
     said = [f"{made.rows:,} rows predicted by version {made.version}"]
     if made.accuracy is not None:
         said.append(f"{100 * made.accuracy:.2f} % as labelled")
@@ -220,6 +228,12 @@ def predict(
     if made.unreadable:
         said.append(f"{made.unreadable:,} values are no numbers and count as missing")
     typer.echo(", ".join(said), err=True)
+    if made.formulas and output.suffix != ".parquet":
+        typer.echo(
+            f"warning: a spreadsheet would take {made.formulas:,} of the texts for formulas; "
+            "--spreadsheet writes them so that it does not",
+            err=True,
+        )
 
 
 def forget(
@@ -445,7 +459,7 @@ def audit(
             )
         page = report or ws.folder / "reports" / f"audit-{made.version}.html"
         if report is None:
-            page.parent.mkdir(exist_ok=True)
+            disk.private_folder(page.parent)
         elif not page.resolve().parent.is_dir():
             raise BadInput(f"there is no folder {page.parent} to put {page.name} in")
         disk.write(page, audit_page(made, ws.status()).encode())

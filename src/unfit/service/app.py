@@ -93,7 +93,7 @@ async def _told(request: Request, error: Exception) -> Response:
         problem = problems.of_validation(error)
     else:
         assert isinstance(error, UnfitError)
-        problem = problems.of(error)
+        problem = problems.told(request, error)
     return on_page(request, problem) or problems.render(problem)
 
 

@@ -29,10 +29,11 @@ class Direct:
             await self._app(scope, receive, send)
             return
         scope["route"], handle = found
+        request = Request(scope, receive)
         try:
-            answer = await handle(Request(scope, receive))
+            answer = await handle(request)
         except HTTPException as problem:
             answer = problems.render(problem)
         except UnfitError as error:
-            answer = problems.render(problems.of(error))
+            answer = problems.render(problems.told(request, error))
         await answer(scope, receive, send)

@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect
 
-from unfit.service.log import Log
+from unfit.service.log import Log, failed_in
 from unfit.service.observing import Metrics
 from unfit.service.problems import Problem, render
 
@@ -69,7 +69,7 @@ class Front:
         except (ClientDisconnect, ConnectionError):
             status = GONE
         except Exception as error:
-            failure = f"{type(error).__name__} in {_where(error)}"
+            failure = failed_in(error)
             if begun:
                 raise
             await render(Problem(500, "something is wrong here; the log says more"))(
@@ -94,6 +94,8 @@ class Front:
         }  # fmt: skip
         if failure is not None:
             facts["failure"] = failure
+        if "trouble" in state:
+            facts["trouble"] = state["trouble"]
         self._log.line("request", **facts)
 
 
@@ -135,13 +137,3 @@ def _too_large(most: int) -> Problem:
         413, f"the body is over {most / 1e6:g} MB; send less at a time",
         headers={"Connection": "close"},
     )  # fmt: skip
-
-
-def _where(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return "nowhere"
-    code = trace.tb_frame.f_code
-    return f"{code.co_name} ({code.co_filename.rsplit('/', 1)[-1]}:{trace.tb_lineno})"

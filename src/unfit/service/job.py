@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 from unfit.errors import UnfitError
+from unfit.service.log import Log, take_all
 from unfit.service.processes import lifeline
 from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace
@@ -16,6 +17,7 @@ TOLD_SECONDS = 0.3
 
 def main(folder: Path, id: int, holder: str) -> None:
     lifeline()
+    take_all(Log())
     with Workspace(folder) as workspace:
         workspace.work_as("a job of the service")
         jobs = Jobs(workspace.store)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from fastapi import HTTPException
+from fastapi import HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
@@ -35,6 +35,20 @@ def render(problem: StarletteException) -> Response:
     if fields:
         content["errors"] = list(fields)
     return JSONResponse(content, problem.status_code, problem.headers, media_type=MEDIA)
+
+
+NOT_NOW = "The service cannot answer now; its log says why."
+
+
+def told(request: Request, error: UnfitError) -> Problem:
+    """A sentence for whoever asked. What a database or a disk says goes to the log, and to those
+    whose token is known; it names hosts, files and users."""
+    problem = of(error)
+    if problem.status_code >= 500:
+        request.state.trouble = str(error)
+        if getattr(request.state, "principal", None) is None:
+            return Problem(problem.status_code, NOT_NOW, headers=problem.headers)
+    return problem
 
 
 def of(error: UnfitError) -> Problem:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unfit.errors import BadInput, Unavailable
-from unfit.service.log import Log
+from unfit.service.log import Log, take_all
 from unfit.service.processes import Child, blas_threads, share
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def answer(folder: Path, handle: int) -> None:
 
     allow_connections()
     lifeline()
-    app = make_app(folder, log=Log(every=LOG_SECONDS))
+    log = Log(every=LOG_SECONDS)
+    take_all(log)
+    app = make_app(folder, log=log)
     gc.collect()
     gc.freeze()  # what is here stays: no collection need look at it while a request waits
     run(app, handle)
@@ -155,7 +157,7 @@ def run(app: "FastAPI", handle: int) -> None:
 
     config = uvicorn.Config(
         app, http=PatientProtocol, loop="uvloop", lifespan="on",
-        access_log=False, log_level="warning", server_header=False, backlog=2048,
+        access_log=False, log_level="warning", log_config=None, server_header=False, backlog=2048,
         timeout_keep_alive=KEEP_ALIVE_SECONDS, limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=5, ws="none",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from unfit.errors import UnfitError
-from unfit.service.log import Log
+from unfit.service.log import Log, take_all
 from unfit.service.processes import Child, lifeline
 from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
 from unfit.store.records import Job
@@ -255,6 +255,7 @@ def work(folder: Path, stop: threading.Event) -> None:
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     lifeline(stop)
     log = Log()
+    take_all(log)
     log.line("worker-started", pid=os.getpid())
     Worker(folder, log, stop).run()
     log.line("worker-stopped", pid=os.getpid())

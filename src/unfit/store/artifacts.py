@@ -56,7 +56,7 @@ class Artifacts:
         disk.sweep(self.folder, names)
 
     def _put(self, content: bytes, suffix: str) -> str:
-        self.folder.mkdir(exist_ok=True)
+        disk.private_folder(self.folder)
         sha = hashlib.sha256(content).hexdigest()
         disk.write(self.folder / f"{sha}{suffix}", content)
         return sha

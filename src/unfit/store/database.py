@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from unfit import disk
 from unfit.data.sql import psycopg_url
 from unfit.errors import BadInput, Damaged
 
@@ -93,6 +94,11 @@ def _postgresql_session(connection: Any, _: object) -> None:
 
 def _sqlite_settings(connection: Any, _: object) -> None:
     connection.isolation_level = None  # transactions are begun by _begin
+    for _, _, path in connection.execute("PRAGMA database_list").fetchall():
+        if path:  # the log beside it gets the same mode from SQLite
+            connection.execute("PRAGMA schema_version").close()  # which makes the file
+            for name in (path, f"{path}-wal", f"{path}-shm"):
+                disk.owner_only(Path(name))
     for setting in (
         "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON",
         "temp_store=MEMORY",

@@ -242,6 +242,6 @@ def retain(folder: Path, number: int, dataset: Dataset, positions: np.ndarray) -
             a += 1
     labels = np.array([t or "" for t in dataset.label_texts], object)
     columns[LABEL] = pa.array(labels[dataset["labels"][positions]].tolist(), pa.string())
-    folder.mkdir(exist_ok=True)
+    disk.private_folder(folder)
     with disk.replacing(folder / f"{number}.parquet") as file:
         parquet.write_table(pa.table(columns), file)

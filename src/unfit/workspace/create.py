@@ -128,7 +128,7 @@ def init(
         retention=configuration.retention(audit_window, f"../{folder.resolve().name}.forgotten"),
     )  # fmt: skip
     fresh = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    disk.private_folder(folder)
     try:
         disk.write(folder / configuration.FILE, toml.render(config, chosen).encode())
     except BaseException:

@@ -7,12 +7,14 @@ it is.
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
+from unfit import disk
 from unfit.data.dataset import Dataset
 from unfit.errors import CannotTrain, Damaged, LostLock, Unavailable, Untrained
 from unfit.points import reach
@@ -44,11 +46,20 @@ def _utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
+def _tighten(folder: Path) -> None:
+    """What an earlier release, or a copy, has left open to others is its owner's alone again."""
+    disk.owner_only(folder)
+    with suppress(OSError):
+        for path in [*folder.iterdir(), *folder.glob("*/*"), *folder.glob("data/*/*")]:
+            disk.owner_only(path)
+
+
 class Keeper:
     def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
         self.folder = folder
         self.clock: Callable[[], datetime] = lambda: _utc(clock())
         self.config: Config = configuration.read(folder)
+        _tighten(folder)
         self.artifacts = Artifacts(folder / "artifacts")
         self.deletions = DeletionList(self.config.list_path(folder))
         self.lock = WriterLock(folder / "unfit.lock")

@@ -27,6 +27,7 @@ from unfit.data.text import as_text
 from unfit.errors import BadInput
 from unfit.workspace.config import SourceTable
 from unfit.workspace.loaded import Scorer
+from unfit.workspace.spreadsheets import count_formulas, escaped
 
 Rows: TypeAlias = str | Path | pa.Table  # a file, - for standard input, or a table in memory
 Write = Callable[[pa.RecordBatch], None]
@@ -39,6 +40,7 @@ class Predictions:
     rare: rows with a category that too few training rows hold for a column of its own. unseen:
     rows with a category that is not known. accuracy: where the file has labels.
     unreadable: values that are no numbers and were taken for missing.
+    formulas: cells that a spreadsheet would take for formulas.
     """
 
     version: int
@@ -49,6 +51,7 @@ class Predictions:
     table: pa.Table | None
     output: str | None
     unreadable: int = 0
+    formulas: int = 0
 
 
 Names = Callable[[], Mapping[str, Collection[str]]]  # categories by column
@@ -96,10 +99,10 @@ class Lookout:
 
 def predict_file(
     scorer: Scorer, source: Rows, output: Path | None, format: str | None, roles: Roles,
-    kind: SourceTable, names: Names | None = None,
+    kind: SourceTable, names: Names | None = None, *, spreadsheet: bool = False,
 ) -> Predictions:  # fmt: skip
     """kind: how the source of the workspace is read, for a file that is like it. names: see
-    Lookout."""
+    Lookout. spreadsheet: texts that look like formulas get an apostrophe in front, in CSV."""
     given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
     if output is not None and given is not None and given.resolve() == output.resolve():
         raise BadInput(f"{output.name} is the input; name another file for the predictions")
@@ -109,11 +112,11 @@ def predict_file(
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
     labelled = roles.label in rows.columns() and not roles.positive
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
-    n = right = known = 0
+    n = right = known = formulas = 0
     lookout = Lookout(scorer.card.encoding, names)
     intake = Intake()
     kept: list[pa.RecordBatch] = []
-    with _writing(output, kept) as write:
+    with _writing(output, kept, spreadsheet) as write:
         for batch in rows.blocks(list(dict.fromkeys(wanted))):
             values, codes = reader.read(batch, n, rows.name)
             lookout.look(batch, codes, rows.name)
@@ -125,6 +128,7 @@ def predict_file(
                 said = result.column(1 + len(echoed)).to_pylist()
                 right += sum(a == b for a, b in zip(told, said, strict=True))
                 known += sum(label is not None for label in told)
+            formulas += 0 if spreadsheet else count_formulas(result)
             write(result)
             n += batch.num_rows
         if n == 0:
@@ -135,6 +139,7 @@ def predict_file(
         scorer.version, n, *lookout.absent, accuracy, table,
         None if output is None else str(output),
         sum(intake.unreadable.values()),
+        formulas,
     )  # fmt: skip
 
 
@@ -165,13 +170,13 @@ def _open(source: Rows, format: str | None, kind: SourceTable) -> Source:
 
 
 @contextmanager
-def _writing(output: Path | None, kept: list[pa.RecordBatch]) -> Iterator[Write]:
+def _writing(output: Path | None, kept: list[pa.RecordBatch], spreadsheet: bool) -> Iterator[Write]:
     """Where record batches go: memory, standard output, or a file that appears when complete."""
     if output is None:
         yield kept.append
         return
     if str(output) == "-":
-        with _writer("csv", sys.stdout.buffer) as write:
+        with _writer("csv", sys.stdout.buffer, spreadsheet) as write:
             yield write
         return
     kind = output.suffix.lower().lstrip(".")
@@ -179,12 +184,12 @@ def _writing(output: Path | None, kept: list[pa.RecordBatch]) -> Iterator[Write]
         raise BadInput(f"predictions go to .csv or .parquet, not to {output.name}")
     if not output.resolve().parent.is_dir():
         raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
-    with disk.replacing(output) as file, _writer(kind, file) as write:
+    with disk.replacing(output) as file, _writer(kind, file, spreadsheet) as write:
         yield write
 
 
 @contextmanager
-def _writer(kind: str, sink: Any) -> Iterator[Write]:
+def _writer(kind: str, sink: Any, spreadsheet: bool) -> Iterator[Write]:
     writer: Any = None
 
     def write(batch: pa.RecordBatch) -> None:
@@ -192,7 +197,7 @@ def _writer(kind: str, sink: Any) -> Iterator[Write]:
         if writer is None:
             make = parquet.ParquetWriter if kind == "parquet" else arrow_csv.CSVWriter
             writer = make(sink, batch.schema)
-        writer.write_batch(batch)
+        writer.write_batch(escaped(batch) if spreadsheet and kind == "csv" else batch)
 
     try:
         yield write

@@ -52,7 +52,7 @@ class Fresh:
 @contextmanager
 def building(folder: Path, name: str) -> Iterator[Path]:
     """A folder to write a generation in, which becomes folder/name if all goes well."""
-    folder.mkdir(exist_ok=True)
+    disk.private_folder(folder)
     temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=disk.TEMPORARY, dir=folder))
     try:
         yield temporary

@@ -266,13 +266,19 @@ class Workspace:
             return self._answer(keeper, key, ids, batch, replayed)
 
     def predict(
-        self, source: Rows, output: Path | None = None, *, format: str | None = None
-    ) -> Predictions:
-        """Predict the rows of a file or an Arrow table; written to `output` or kept in memory."""
+        self, source: Rows, output: Path | None = None, *, format: str | None = None,
+        spreadsheet: bool = False,
+    ) -> Predictions:  # fmt: skip
+        """Predict the rows of a file or an Arrow table; written to `output` or kept in memory.
+
+        spreadsheet: in a CSV, texts that would be taken for formulas get an apostrophe in front.
+        """
         scorer = self.scorer()
         roles = self.config.the_roles()
         kind, names = self.config.source, self._names_held
-        return predict_file(scorer, source, output, format, roles, kind, names)
+        return predict_file(
+            scorer, source, output, format, roles, kind, names, spreadsheet=spreadsheet
+        )
 
     def _names_held(self) -> Mapping[str, Collection[str]]:
         """Categories by column that rows of this workspace hold, however few."""
