@@ -58,11 +58,14 @@ def test_what_python_writes_is_read_cell_by_cell(
 
 
 @given(
-    st.lists(st.tuples(st.integers(), WESTERN, st.sampled_from(["1,5", "22,75", "3"])),
-             min_size=2, max_size=20),
+    st.lists(
+        st.tuples(st.integers(), WESTERN, st.sampled_from(["1,5", "22,75", "3"])),
+        min_size=2,
+        max_size=20,
+    ),
     st.sampled_from([";", "\t", "|"]),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1"]),
-)  # fmt: skip
+)
 def test_delimiter_and_encoding_are_found_out(
     rows: list[tuple[int, str, str]], delimiter: str, encoding: str
 ) -> None:
@@ -100,9 +103,14 @@ def test_files_of_the_same_kind_are_read_alike(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("delimiter", "encoding", "said"),
-    [(";;", None, "one character"), ("\n", None, "one character"), ('"', None, "one character"),
-     (None, "klingon", "unknown encoding 'klingon'"), (None, "base64", "unknown encoding")],
-)  # fmt: skip
+    [
+        (";;", None, "one character"),
+        ("\n", None, "one character"),
+        ('"', None, "one character"),
+        (None, "klingon", "unknown encoding 'klingon'"),
+        (None, "base64", "unknown encoding"),
+    ],
+)
 def test_dialects_that_are_none(delimiter: str | None, encoding: str | None, said: str) -> None:
     with pytest.raises(BadInput, match=said):
         CsvSource(io.BytesIO(b"a,b\n1,2\n"), ("",), delimiter, encoding)
@@ -164,12 +172,14 @@ def test_unclear_commas_are_asked_about() -> None:
 @given(
     st.lists(
         st.one_of(
-            st.none(), st.floats(-1e6, 1e6).map(lambda v: repr(v).replace(".", ",")),
-            st.integers(-(10**6), 10**6).map(str), st.sampled_from(["x", "1.5", "", "inf", "--"]),
+            st.none(),
+            st.floats(-1e6, 1e6).map(lambda v: repr(v).replace(".", ",")),
+            st.integers(-(10**6), 10**6).map(str),
+            st.sampled_from(["x", "1.5", "", "inf", "--"]),
         ),
         min_size=1,
     )
-)  # fmt: skip
+)
 def test_a_number_means_the_same_in_a_table_and_in_json(values: list[str | None]) -> None:
     column = Column("x", "numeric", decimal=",", unreadable="missing")
     array = pa.array(values, pa.string())

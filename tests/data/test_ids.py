@@ -100,11 +100,20 @@ def test_near_spellings_are_offered_and_nobody_else(
     name: str, others: list[str], data: st.DataObject
 ) -> None:
     stored = [name, *(o for o in set(map(trim, others)) if o and o != name)]
-    change = data.draw(st.sampled_from([
-        lambda t: unicodedata.normalize("NFD", t), str.upper, str.lower, lambda t: f"\u200b{t}",
-        lambda t: t.replace(" ", "  "), lambda t: t.replace(" ", "\u00a0"),
-        lambda t: t.replace("-", "\u2011"), lambda t: t.replace("'", "\u2019"),
-    ]))  # fmt: skip
+    change = data.draw(
+        st.sampled_from(
+            [
+                lambda t: unicodedata.normalize("NFD", t),
+                str.upper,
+                str.lower,
+                lambda t: f"\u200b{t}",
+                lambda t: t.replace(" ", "  "),
+                lambda t: t.replace(" ", "\u00a0"),
+                lambda t: t.replace("-", "\u2011"),
+                lambda t: t.replace("'", "\u2019"),
+            ]
+        )
+    )
     asked = change(name)
     (found,) = kept(stored).near([asked])
     folded = dict(zip(stored, fold(pa.array(stored)).to_pylist(), strict=True))
@@ -115,9 +124,20 @@ def test_near_spellings_are_offered_and_nobody_else(
 
 @pytest.mark.parametrize(
     ("there", "asked"),
-    [("7", "007"), ("007", "7"), ("7", "7.0"), ("7.0", "7"), ("0042", "42"), ("7", "+7"),
-     ("-5", "-05"), ("7", "\uff17"), ("0", "000"), ("Straße", "STRASSE"), ("ﬁn", "fin")],
-)  # fmt: skip
+    [
+        ("7", "007"),
+        ("007", "7"),
+        ("7", "7.0"),
+        ("7.0", "7"),
+        ("0042", "42"),
+        ("7", "+7"),
+        ("-5", "-05"),
+        ("7", "\uff17"),
+        ("0", "000"),
+        ("Straße", "STRASSE"),
+        ("ﬁn", "fin"),
+    ],
+)
 def test_numbers_and_letters_that_mean_the_same(there: str, asked: str) -> None:
     assert kept(["other", there, "70"]).near([asked, "nobody"]) == [[there], []]
 
@@ -150,8 +170,9 @@ def test_postgresql_pads_and_unfit_does_not_mind(server: object, tmp_path: Path)
         rows = zip(*(table[c].to_pylist() for c in columns), strict=True)
         connection.cursor().executemany("INSERT INTO people VALUES (%s, %s, %s, %s)", list(rows))
     for location in (
-        Location(url=url, table="people"), Location(url=url, query="SELECT * FROM people")
-    ):  # fmt: skip
+        Location(url=url, table="people"),
+        Location(url=url, query="SELECT * FROM people"),
+    ):
         batches = list(open_source(location).blocks())
         assert pa.Table.from_batches(batches)["plan"].to_pylist() == table["plan"].to_pylist()
     init(url, tmp_path / "ws", table="people", label="label", subject="person")

@@ -242,9 +242,11 @@ def test_matching_nobody_is_a_state_in_every_answer_and_on_every_page(
         assert "matched nobody" not in page("/").text
         ids = {}
         for name, who in {
-            "all": ["E-77"], "none": ["nobody", "Nobody"], "some": ["7", "nobody"],
+            "all": ["E-77"],
+            "none": ["nobody", "Nobody"],
+            "some": ["7", "nobody"],
             "earlier": ["E-77"],
-        }.items():  # fmt: skip
+        }.items():
             filed = service.post("/v1/erasures", json={"subjects": who}).json()
             assert (filed["matched"], filed["in_force"]) == (None, False)
             done = settled(service, filed["id"])
@@ -275,7 +277,7 @@ def test_matching_nobody_is_a_state_in_every_answer_and_on_every_page(
             '"tag partly">in force, 1 matched nobody',
             '"tag earlier">forgotten before',
         ):
-            assert tag in every  # fmt: skip
+            assert tag in every
         one = page(f"/erasures/{nobody}").text
         assert '"tag applied"' not in one
         assert "In force" not in one
@@ -302,12 +304,39 @@ def test_ids_that_were_kept_with_blanks_around_them_are_still_found(
         assert ws.forget(subjects=["p0004   "]).matched == "all"
 
 
+def test_somebody_forgotten_before_is_known_in_another_spelling(
+    trained: Kept, tmp_path: Path
+) -> None:
+    kept = trained.copy(tmp_path / "w")
+    with kept.open() as ws:
+        assert ws.forget(subjects=["José Núñez", "7", "C-1042"]).matched == "all"
+        asked = ["JOSE\u0301 NU\u0301N\u0303EZ", "007", "c-\u200b1042", "nobody"]
+        made = ws.forget(subjects=asked)
+        assert (made.matched, dict(made.near)) == ("none", {})
+        named = dict(zip(asked, ["José Núñez", "7", "C-1042"], strict=False))
+        assert dict(made.forgotten_as) == named
+    said = RUN(app, ["forget", "-w", str(kept.folder), "--subject", "007"])
+    assert "'007': '7' was forgotten before" in said.stderr
+    with serving(kept) as service:
+        filed = service.post("/v1/erasures", json={"subjects": ["007"]}).json()
+        assert filed["near"] == [
+            {"kind": "subject", "asked": "007", "spellings": [], "forgotten_as": "7"}
+        ]
+        shown = signed_in(service)("/erasures", ids="007", kind="subject").text
+        assert "<code>7</code> was forgotten before" in shown
+
+
 def test_near_spellings_are_for_who_may_erase(trained: Kept, tmp_path: Path) -> None:
     kept = trained.copy(tmp_path / "w")
     with serving(kept) as service:
         filed = service.post("/v1/erasures", json={"subjects": ["MCDONALD"]}).json()
         assert filed["near"] == [
-            {"kind": "subject", "asked": "MCDONALD", "spellings": ["McDonald"]}
+            {
+                "kind": "subject",
+                "asked": "MCDONALD",
+                "spellings": ["McDonald"],
+                "forgotten_as": None,
+            }
         ]
         for role in ("audit", "operate", "erase"):
             headers = services.bearer(services.token(kept.folder, role))

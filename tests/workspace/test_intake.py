@@ -114,8 +114,11 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     assert ["are taken for missing" in remark for remark in made["remarks"]] == [True, True]
     config = read(tmp_path / "b")
     assert config.columns["age"] == {
-        "kind": "numeric", "scale": "standard", "missing": "mean", "unreadable": "missing",
-    }  # fmt: skip
+        "kind": "numeric",
+        "scale": "standard",
+        "missing": "mean",
+        "unreadable": "missing",
+    }
     assert "# 1 more are no numbers" in (tmp_path / "b" / "unfit.toml").read_text()
     said = run("train", "-w", tmp_path / "b").stdout
     assert "column 'age': 1 values are no numbers and count as missing" in said
@@ -225,8 +228,18 @@ def test_unclear_commas_want_a_word(tmp_path: Path) -> None:
     columns["income"] = ["1,234", "12,345"] * 20
     source = tmp_path / "t.csv"
     source.write_text(text_of(columns))
-    said = run("init", source, "-w", tmp_path / "a", "--label", "label", "--subject", "person",
-               "--row-id", "record").stdout  # fmt: skip
+    said = run(
+        "init",
+        source,
+        "-w",
+        tmp_path / "a",
+        "--label",
+        "label",
+        "--subject",
+        "person",
+        "--row-id",
+        "record",
+    ).stdout
     assert "column 'income': a comma may stand before a fraction or between thousands" in said
     with pytest.raises(BadInput, match="--decimal , or --decimal"):
         init(source, tmp_path / "b", numeric=["income"], **ROLES)  # type: ignore[arg-type]

@@ -346,6 +346,8 @@ def _warn_of_unknown(made: "Forgotten") -> None:
     for asked, spellings in list(made.near.items())[:5]:
         there = " or ".join(map(repr, spellings))
         typer.echo(f"  {asked!r}: did you mean {there}?", err=True)
+    for asked, spelling in list(made.forgotten_as.items())[:5]:
+        typer.echo(f"  {asked!r}: {spelling!r} was forgotten before", err=True)
 
 
 def _few(ids: "Sequence[str]") -> str:

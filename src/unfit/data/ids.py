@@ -16,6 +16,7 @@ bisection steps over it.
 """
 
 import json
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -189,6 +190,18 @@ def fold(texts: pa.Array) -> pa.Array:
     numbers = _replaced(texts, r"^\+|\.0*$", "")
     numbers = _replaced(numbers, r"^(-?)0+(\d)", r"\1\2")
     return pc.if_else(whole, numbers, texts)
+
+
+def spellings(text: str) -> list[str]:
+    """Some of the ways in which an id that is not here any more may have been spelled: in other
+    case, composed or not, without invisible characters, with single blanks, without zeros before a
+    number. Not all that `fold` makes one: what is forgotten is known by its digest alone.
+    """
+    bare = "".join(c for c in trim(text) if unicodedata.category(c) != "Cf")
+    forms = [bare, " ".join(bare.split()), fold(pa.array([text]))[0].as_py()]
+    cased = [change(form) for form in forms for change in (str, str.lower, str.upper, str.title)]
+    made = [unicodedata.normalize(form, one) for one in cased for form in ("NFC", "NFD", "NFKC")]
+    return [one for one in dict.fromkeys(made) if one != text and one]
 
 
 def _replaced(texts: pa.Array, pattern: str, by: str) -> pa.Array:

@@ -173,8 +173,9 @@ class _Look:
                 seen = {text for text, _ in kept}
                 kept += [
                     (texts[i].as_py(), numbers[pc.index(places, i).as_py()].as_py())
-                    for i in odd if texts[i].as_py() not in seen
-                ]  # fmt: skip
+                    for i in odd
+                    if texts[i].as_py() not in seen
+                ]
 
     def verdict(self) -> Seen:
         if self.seen is not None:

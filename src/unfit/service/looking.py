@@ -13,7 +13,12 @@ from unfit.service.api.schemas import NearOut
 from unfit.service.parts import Parts
 from unfit.store.records import Request
 from unfit.store.repository import Store
-from unfit.workspace.forgetting import Ids, forgotten_before, near_spellings
+from unfit.workspace.forgetting import (
+    Ids,
+    forgotten_before,
+    forgotten_spellings,
+    near_spellings,
+)
 from unfit.workspace.naming import ids_of
 
 MOST = 10_000  # ids of one request
@@ -56,10 +61,16 @@ def near(parts: Parts, subjects: Sequence[object], rows: Sequence[object]) -> li
         gone = forgotten_before(parts.store, absent) if absent else set()
         absent = [pair for pair in absent if pair not in gone]
         found = near_spellings(absent, dataset, parts.store) if absent else {}
+        before = forgotten_spellings(absent, parts.store) if absent else {}
         return [
-            NearOut(kind=kind, asked=text, spellings=list(found[text]))
+            NearOut(
+                kind=kind,
+                asked=text,
+                spellings=list(found.get(text, ())),
+                forgotten_as=before.get(text),
+            )
             for kind, text in dict.fromkeys(absent)
-            if text in found
+            if text in found or text in before
         ]
 
     return _looking(parts, look) or []

@@ -208,10 +208,8 @@ class Store(Cleaning):
         for start in range(0, len(settled), CHUNK):
             part = settled[start : start + CHUNK]
             connection.execute(
-                sa.update(requests)
-                .where(requests.c.id.in_(part), nobody)
-                .values(state="unmatched")
-            )  # fmt: skip
+                sa.update(requests).where(requests.c.id.in_(part), nobody).values(state="unmatched")
+            )
 
     def set_list_known(self, known: str) -> None:
         """The deletion list holds nothing that is not applied here, up to a position."""

@@ -210,9 +210,12 @@ def _location(asked: SourceTable, source: str | Path) -> Location:
         url = configuration.expand(asked.url, "source.url")
         return Location(url=url, table=asked.table, query=asked.query)
     return Location(
-        Path(source).expanduser(), asked.format, missing=asked.missing,
-        delimiter=asked.delimiter, encoding=asked.encoding,
-    )  # fmt: skip
+        Path(source).expanduser(),
+        asked.format,
+        missing=asked.missing,
+        delimiter=asked.delimiter,
+        encoding=asked.encoding,
+    )
 
 
 def _check_roles(asked: SourceTable, roles: RolesTable, ignore: Sequence[str]) -> None:

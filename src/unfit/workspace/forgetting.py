@@ -7,11 +7,12 @@ from typing import get_args
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.data.ids import trim
+from unfit.data.ids import spellings, trim
 from unfit.store.records import IdKind, Outcome, Request
 from unfit.store.repository import Store
 
 Ids = Sequence[tuple[IdKind, str]]
+FEW = 200  # ids of a request whose spellings are tried on the forgotten
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,17 @@ def near_spellings(ids: Ids, dataset: Dataset, store: Store) -> dict[str, Sequen
     gone = forgotten_before(store, offered)  # their bytes leave a moment later
     left = {pair: [t for t in each if (pair[0], t) not in gone] for pair, each in found.items()}
     return {value: each for (_, value), each in left.items() if each}
+
+
+def forgotten_spellings(ids: Ids, store: Store) -> dict[str, str]:
+    """Of ids that matched nobody: a near spelling of somebody who was forgotten before."""
+    ways = {pair: [(pair[0], text) for text in spellings(pair[1])] for pair in ids[:FEW]}
+    known = forgotten_before(store, [way for each in ways.values() for way in each])
+    found = {
+        value: [text for kind, text in each if (kind, text) in known]
+        for (_, value), each in ways.items()
+    }
+    return {value: texts[0] for value, texts in found.items() if texts}
 
 
 def _positions(dataset: Dataset, kind: IdKind, value: str, live: np.ndarray) -> np.ndarray | None:

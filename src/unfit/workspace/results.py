@@ -60,6 +60,7 @@ class Forgotten:
     purge_seconds: float | None = None
     replayed: bool = False  # the key was used before, and this is what was answered then
     near: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of unknown ids: who is there
+    forgotten_as: Mapping[str, str] = field(default_factory=dict)  # of unknown ids: who was there
     purge_due: bool = False  # bytes remain that are to go
     kept_rows: int = 0  # that left with this version, and are kept for audits
     kept_until: datetime | None = None

@@ -84,10 +84,9 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         put("format", s.format or "csv", "csv, parquet or libsvm; by default as the name says",
             off=s.format is None)  # fmt: skip
         put("missing", s.missing, "in CSV, these texts mean: no value")
-        put("delimiter", s.delimiter or ",", "in CSV, what stands between cells",
-            off=s.delimiter is None)  # fmt: skip
-        put("encoding", s.encoding or "utf-8", "of CSV: utf-8, latin-1, cp1252, utf-16 ...",
-            off=s.encoding is None)  # fmt: skip
+        cells, letters = s.delimiter is None, s.encoding is None
+        put("delimiter", s.delimiter or ",", "in CSV, what stands between cells", off=cells)
+        put("encoding", s.encoding or "utf-8", "of CSV, such as latin-1 or utf-16", off=letters)
     else:
         put("url", s.url, "sqlite:///..., postgresql://..., or $NAME of a variable that holds it")
         if s.table is not None:

@@ -28,7 +28,7 @@ from unfit.workspace import (
     retention,
     training,
 )
-from unfit.workspace.forgetting import Ids, Resolved, near_spellings
+from unfit.workspace.forgetting import Ids, Resolved, forgotten_spellings, near_spellings
 from unfit.workspace.in_use import InUse
 from unfit.workspace.keeper import Keeper, now
 from unfit.workspace.list_format import Position
@@ -396,6 +396,7 @@ class Workspace:
             named(ids, resolved.outcomes, "repeated"), named(ids, resolved.outcomes, "unknown"),
             version.number, action, reason, estimate, self.config.policy.disparity, expected,
             purged=False, dry_run=True, near=_near(keeper, ids, resolved.outcomes),
+            forgotten_as=_before(keeper, ids, resolved.outcomes),
         )  # fmt: skip
 
     def _answer(
@@ -412,7 +413,7 @@ class Workspace:
             purge_due=not keeper.purged, kept_rows=0 if kept is None else kept.deleted,
             kept_until=None if kept is None else kept.retained_until,
             purge_seconds=None if replayed else batch.purge_seconds, replayed=replayed,
-            near=_near(keeper, ids, outcomes),
+            near=_near(keeper, ids, outcomes), forgotten_as=_before(keeper, ids, outcomes),
         )  # fmt: skip
 
 
@@ -433,6 +434,13 @@ def _near(
     return near_spellings(unknown, keeper.dataset(), keeper.store) if unknown else {}
 
 
+def _before(keeper: Keeper, ids: Ids, outcomes: Sequence[tuple[str, int]]) -> dict[str, str]:
+    """Of the ids that matched nobody: near spellings of somebody forgotten before."""
+    pairs = zip(ids, outcomes, strict=True)
+    unknown = [pair for pair, (outcome, _) in pairs if outcome == "unknown"]
+    return forgotten_spellings(unknown, keeper.store) if unknown else {}
+
+
 def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
     """What became of a request that was applied before."""
     (request,) = keeper.store.requests(key=key)
@@ -442,9 +450,12 @@ def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
 
 
 def _employed(
-    version: Version, fresh: training.Fresh, watch: Stopwatch, left_out: int = 0,
+    version: Version,
+    fresh: training.Fresh,
+    watch: Stopwatch,
+    left_out: int = 0,
     intake: Intake | None = None,
-) -> Employed:  # fmt: skip
+) -> Employed:
     intake = intake or Intake()
     return Employed(
         version.number, version.kind, version.method, version.rows, version.subjects,

@@ -111,9 +111,11 @@ async def lookup(request: Request, body: LookupIn) -> LookupOut:
     return LookupOut(
         purged=found.purged,
         kept_for_audit_until=found.kept_until,
-        state=found.state, rows=found.rows, near=list(found.near),
+        state=found.state,
+        rows=found.rows,
+        near=list(found.near),
         erasures=[ErasureOut.of(r) for r in found.erasures],
-    )  # fmt: skip
+    )
 
 
 def _read(p: Parts, id: int, with_items: bool = True) -> ErasureOut:

@@ -194,6 +194,7 @@ class NearOut(BaseModel):
     kind: Literal["subject", "row"]
     asked: str
     spellings: list[str] = Field(description="Equal but for case, blanks, zeros or the like.")
+    forgotten_as: str | None = Field(None, description="A near spelling that was forgotten before.")
 
 
 class ErasuresOut(BaseModel):
