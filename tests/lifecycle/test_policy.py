@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from unfit.core.metrics import sape
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
+from unfit.lifecycle.drift import measured
 from unfit.lifecycle.pipeline import Baseline, open_pipeline, step
 from unfit.lifecycle.policy import (
     AccuracyFloor,
@@ -16,13 +17,18 @@ from unfit.lifecycle.policy import (
     DeletedRows,
     DeletedShare,
     Disparity,
+    Distance,
     Facts,
+    LogLoss,
     Never,
     decide,
 )
 from unfit.methods import METHODS, Settings
+from unfit.retrained import retrain
 
-FACTS = Facts(1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76)
+FACTS = Facts(
+    1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76, distance=0.036, log_loss=0.4, log_loss_change=-0.03
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,11 @@ FACTS = Facts(1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76)
     [
         (Disparity(10.0), True, "11.8 % is over the threshold 10 %"),
         (Disparity(12.0), False, "11.8 % is within the threshold 12 %"),
+        (Disparity(10.0), True, "accuracy fell by 10 points since training"),
+        (Distance(3.0), True, "3.6 % from a retraining's, over 3 %"),
+        (Distance(4.0), False, "3.6 % from a retraining's, within 4 %"),
+        (LogLoss(0.02), True, "log-loss fell by 0.03 since training, over 0.02"),
+        (LogLoss(0.05), False, "within 0.05"),
         (AccuracyFloor(0.85), True, "0.8000 is below the floor 0.85"),
         (AccuracyFloor(0.8), False, "is not below"),
         (DeletedRows(30), True, "30 of at most 30 rows"),
@@ -54,6 +65,21 @@ def test_a_class_without_rows_leaves_no_choice() -> None:
     assert verdict.retrain
     assert "secret" not in verdict.reason  # the name may be about to be erased
     assert "secret" not in str(emptied.as_dict())
+
+
+@pytest.mark.parametrize("policy", [Disparity(0), Distance(0), LogLoss(0), AccuracyFloor(1)])
+def test_what_was_not_measured_decides_nothing_and_is_never_zero(policy: object) -> None:
+    unknown = Facts(rows=10, deleted=1)
+    verdict = decide(policy, unknown)  # type: ignore[arg-type]
+    assert not verdict.retrain
+    assert "not" in verdict.reason
+    assert {unknown.as_dict()[name] for name in ("estimate", "slope", "accuracy")} == {None}
+
+
+def test_a_rise_is_told_from_a_fall() -> None:
+    rise = Facts(1000, 30, 0.8, 0.9, 5.88, 2.0, 11.76)
+    assert rise.accuracy_change == pytest.approx(0.1)
+    assert "accuracy rose by 10 points" in decide(Disparity(1.0), rise).reason
 
 
 @given(st.floats(0, 100), st.floats(0, 100))
@@ -114,3 +140,41 @@ def test_an_emptied_class_is_a_fact_and_not_an_unlearning() -> None:
 def test_a_baseline_is_kept_as_plain_numbers() -> None:
     baseline = Baseline(10, 0.5, 2.0, 0.45, 1.0, 0.5)
     assert Baseline.of(baseline.as_dict()) == baseline
+
+
+def rare(n: int = 4000, seed: int = 1) -> tuple[CpuEngine, Rows]:
+    """One row in nine is positive, and hard to tell."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n + 1500, 6))
+    score = X @ [0.6, -0.5, 0.4, 0, 0, 0] - 2.3 + rng.logistic(size=n + 1500)
+    y = (score > 0).astype(np.int32)
+    return CpuEngine(X[:n], y[:n], 2, True), Rows(X[n:], y[n:], True)
+
+
+@pytest.mark.parametrize(("share", "seen"), [(0.6, True), (0.0, False)])
+def test_most_of_a_rare_class_is_seen_and_one_row_is_not(share: float, seen: bool) -> None:
+    data, test = rare()
+    method = METHODS["fisher"](Settings(), refine=True)
+    opened = open_pipeline(method, data, test, np.random.default_rng(0))
+    positive = np.flatnonzero(data.codes == 1)
+    deleted = positive[: max(1, int(share * len(positive)))]
+    held_out = np.arange(len(test))
+    before = method.prepare(opened.state, data)
+    made = step(method, before, data, deleted, test, held_out, opened.hits,
+                opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
+    facts = measured(made, before, method, data, deleted, test, 0.0).facts
+    assert facts.accuracy is not None
+    assert facts.majority == pytest.approx(facts.accuracy, abs=0.01)  # it names one class only
+    assert not Disparity(1.0).decide(facts).retrain  # whatever is forgotten
+    assert Distance(5.0).decide(facts).retrain == seen
+    assert LogLoss(0.02).decide(facts).retrain == seen
+    exact = retrain(method, _without(data, deleted)).weights
+    goal = np.linalg.norm(made.state.weights - exact) / np.linalg.norm(made.state.weights)
+    assert facts.distance is not None
+    assert facts.distance == pytest.approx(goal, rel=0.5, abs=1e-4)
+
+
+def _without(data: CpuEngine, deleted: np.ndarray) -> CpuEngine:
+    other = data.shared()
+    other.forget(deleted)
+    return other

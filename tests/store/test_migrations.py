@@ -1,5 +1,6 @@
 """Records made by the first release are brought up to date: all of them, or nothing happens."""
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -124,6 +125,29 @@ def test_nothing_is_lost(old: sa.Engine, url: str) -> None:
     assert store.submit("new", [("row", "1")], NOW) == 6
     store.cancel(5, NOW)
     assert store.requests(ids=[5])[0].state == "cancelled"
+    store.close()
+
+
+def test_zeros_that_nobody_measured_become_unknown(old: sa.Engine, url: str) -> None:
+    zeros = dict.fromkeys(
+        ("initial_accuracy", "accuracy", "acc_err_init", "slope", "estimate"), 0.0
+    )
+    with old.execution_options(write=True).begin() as connection:
+        connection.execute(sa.text("DELETE FROM decisions"))
+        for version, inputs in ((1, zeros | {"slope": 2.0}), (2, zeros)):
+            connection.execute(
+                sa.text(
+                    "INSERT INTO decisions (model_id, version_id, at, action, reason, inputs, "
+                    f"estimate) VALUES (1, {version}, '{MOMENT}', 'retrain', 'so', :inputs, 0.0)"
+                ),
+                {"inputs": json.dumps(inputs)},
+            )
+    store = Store(url, "w", NOW, b"key")
+    measured, unknown = store.decisions()
+    assert (measured.estimate, measured.inputs["accuracy"]) == (0.0, 0.0)
+    assert unknown.estimate is None
+    assert {unknown.inputs[name] for name in zeros} == {None}
+    assert store.versions()[0].held_out is None  # not known of old records
     store.close()
 
 

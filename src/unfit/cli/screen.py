@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unfit.store.records import HeldOut
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Status
 
@@ -21,8 +22,11 @@ def status_screen(found: Status, console: Console) -> None:
     facts.add_column(overflow="fold")
     since = v.employed_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     facts.add_row("model", f"version {v.number} ({v.kind}, {found.method}), employed since {since}")
-    accuracy = "-" if v.accuracy is None else f"{v.accuracy:.4f}"
-    facts.add_row("test accuracy", accuracy)
+    facts.add_row("test accuracy", beside(v.accuracy, v.held_out))
+    if v.held_out is not None and v.held_out.initial_accuracy is not None and v.kind == "updated":
+        initial = f"{v.held_out.initial_accuracy:.4f} on the same people when last trained"
+        change = v.held_out.log_loss_change
+        facts.add_row("", initial + ("" if change is None else f"; log-loss {change:+.4f} since"))
     facts.add_row(
         "remembered", f"{v.rows:,} training rows; {v.subjects:,} subjects in training and test"
     )
@@ -36,6 +40,7 @@ def status_screen(found: Status, console: Console) -> None:
     if found.decisions:
         last = found.decisions[-1]
         facts.add_row("last decision", f"{last.action} (version {last.version}): {last.reason}")
+    facts.add_row("standing", found.standing)
     if found.last_audit is not None:
         facts.add_row(
             "last audit",
@@ -63,6 +68,20 @@ def status_screen(found: Status, console: Console) -> None:
     console.print(facts, highlight=False)
     _estimates(found, console)
     _versions(found, console)
+
+
+def beside(accuracy: float | None, held_out: HeldOut | None) -> str:
+    """An accuracy is nothing without the majority rate; AUC and log-loss say what it does not."""
+
+    def shown(value: float | None) -> str:
+        return "-" if value is None else f"{value:.4f}"
+
+    if held_out is None:
+        return shown(accuracy)
+    return (
+        f"{shown(accuracy)} (majority rate {shown(held_out.majority)}), AUC "
+        f"{shown(held_out.auc)}, log-loss {shown(held_out.log_loss)}"
+    )
 
 
 def _estimates(found: Status, console: Console) -> None:

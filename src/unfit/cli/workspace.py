@@ -155,6 +155,7 @@ def retrain(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> N
 
 
 def _train(named: Path | None, as_json: bool, again: bool) -> None:
+    from unfit.cli.screen import beside
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(named)) as ws:
@@ -173,7 +174,8 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
             f"{took(made.kernels)}\n"
             f"{made.rows:,} training rows, {made.columns} encoded columns; {made.subjects:,} "
             f"subjects in training and test\n"
-            f"test accuracy {made.accuracy:.4f}, slope c {made.slope:.3g}"
+            f"test accuracy {beside(made.accuracy, made.held_out)}\n"
+            f"slope c {made.slope:.3g}"
         )
         if made.dropped:
             typer.echo(f"rows left out because label, subject or id is missing: {made.dropped:,}")

@@ -173,6 +173,13 @@ def step(
     error = sape(initial, now)
     gone = baseline.rows - data.n_remaining + len(deleted)
     facts = Facts(
-        baseline.rows, gone, initial, now, error, baseline.slope, baseline.slope * error, emptied
+        rows=baseline.rows,
+        deleted=gone,
+        initial_accuracy=initial,
+        accuracy=now,
+        acc_err_init=error,
+        slope=baseline.slope,
+        estimate=baseline.slope * error,
+        emptied=emptied,
     )
     return Step(state, facts, unlearned=not emptied)

@@ -11,23 +11,40 @@ from typing import Literal, Protocol
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known after an unlearning. Accuracies are shares, errors and estimates percent.
+    """What is known after an unlearning; None is what is not known.
 
-    rows: trained on at the baseline; deleted: of these, gone by now.
-    estimate = slope x acc_err_init.
+    Accuracies are shares, errors and estimates percent. rows: trained on at the baseline; deleted:
+    of these, gone by now. initial_accuracy: of the baseline's model, on the held-out people that
+    accuracy is of too. acc_err_init is SAPE, the same for a fall and for a rise; accuracy_change
+    has the sign. estimate = slope x acc_err_init. distance: estimated, from the weights of a
+    retraining, as a share of the length of the weights. log_loss_change: on held-out people since
+    training; more is worse.
     """
 
     rows: int
     deleted: int
-    initial_accuracy: float
-    accuracy: float
-    acc_err_init: float
-    slope: float
-    estimate: float
+    initial_accuracy: float | None = None
+    accuracy: float | None = None
+    acc_err_init: float | None = None
+    slope: float | None = None
+    estimate: float | None = None
     emptied: tuple[str, ...] = ()  # classes that have no row left
+    majority: float | None = None
+    log_loss: float | None = None
+    auc: float | None = None
+    log_loss_change: float | None = None
+    distance: float | None = None
+
+    @property
+    def accuracy_change(self) -> float | None:
+        """Since training, on the same people; below 0 it fell."""
+        if self.accuracy is None or self.initial_accuracy is None:
+            return None
+        return self.accuracy - self.initial_accuracy
 
     def as_dict(self) -> dict[str, object]:
-        return asdict(self) | {"emptied": len(self.emptied)}  # a class's name may be erased
+        known = {"emptied": len(self.emptied), "accuracy_change": self.accuracy_change}
+        return asdict(self) | known  # a class's name may be erased
 
 
 @dataclass(frozen=True)
@@ -49,12 +66,54 @@ class Disparity:
     threshold: float
 
     def decide(self, facts: Facts) -> Verdict:
+        if facts.estimate is None:
+            return Verdict(False, "the disparity could not be estimated")
         over = facts.estimate > self.threshold
         said = "is over" if over else "is within"
+        moved, change = "", facts.accuracy_change
+        if over and change is not None:
+            which = "rose" if change > 0 else "fell"
+            moved = f" (accuracy {which} by {100 * abs(change):.3g} points since training)"
         return Verdict(
             over,
             f"the estimated disparity {facts.estimate:.3g} % {said} the threshold "
-            f"{self.threshold:g} %",
+            f"{self.threshold:g} %{moved}",
+        )
+
+
+@dataclass(frozen=True)
+class Distance:
+    """Retrain when the weights are farther from a retraining's than so many percent of their
+    length: what unlearning has left undone."""
+
+    threshold: float
+
+    def decide(self, facts: Facts) -> Verdict:
+        if facts.distance is None:
+            return Verdict(False, "the distance to a retraining was not measured")
+        over = 100 * facts.distance > self.threshold
+        return Verdict(
+            over,
+            f"the weights are {100 * facts.distance:.2g} % from a retraining's, "
+            f"{'over' if over else 'within'} {self.threshold:g} %",
+        )
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """Retrain when the log-loss on held-out people has changed so much since training."""
+
+    threshold: float
+
+    def decide(self, facts: Facts) -> Verdict:
+        change = facts.log_loss_change
+        if change is None:
+            return Verdict(False, "the log-loss was not measured")
+        over = abs(change) > self.threshold
+        return Verdict(
+            over,
+            f"log-loss {'rose' if change > 0 else 'fell'} by {abs(change):.2g} since training, "
+            f"{'over' if over else 'within'} {self.threshold:g}",
         )
 
 
@@ -65,6 +124,8 @@ class AccuracyFloor:
     floor: float
 
     def decide(self, facts: Facts) -> Verdict:
+        if facts.accuracy is None:
+            return Verdict(False, "accuracy could not be measured")
         below = facts.accuracy < self.floor
         said = "is below" if below else "is not below"
         return Verdict(below, f"test accuracy {facts.accuracy:.4f} {said} the floor {self.floor:g}")

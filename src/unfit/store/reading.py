@@ -14,6 +14,7 @@ from unfit.errors import Damaged, Unavailable
 from unfit.store.records import (
     AuditRecord,
     Decision,
+    HeldOut,
     IdKind,
     Item,
     Model,
@@ -343,6 +344,8 @@ def _version(row: sa.Row) -> Version:
     del fields["model_id"]
     fields["baseline"] = json.loads(fields["baseline"])
     fields["times"] = None if fields["times"] is None else Times.from_json(fields["times"])
+    seen = fields["held_out"]
+    fields["held_out"] = None if seen is None else HeldOut.from_json(cast(str, seen))
     for name in ("employed_at", "superseded_at", "retained_until"):
         if fields[name] is not None:
             fields[name] = _utc(cast(datetime, fields[name]))

@@ -51,6 +51,29 @@ class Times:
         return cls(**json.loads(content))
 
 
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """What else is known of a version on its held-out people, beside its accuracy.
+
+    majority: the accuracy of always naming the most frequent class. initial_accuracy: of the model
+    as it was last trained, on the people held out now. log_loss_change: since that training, the
+    sum of what each erasure did on the people held out at its time.
+    """
+
+    majority: float | None = None
+    log_loss: float | None = None
+    auc: float | None = None
+    initial_accuracy: float | None = None
+    log_loss_change: float | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, content: str) -> "HeldOut":
+        return cls(**json.loads(content))
+
+
 @dataclass(frozen=True)
 class NewVersion:
     """A version about to be employed."""
@@ -69,6 +92,7 @@ class NewVersion:
     seconds: float  # from the work being taken up to the commit that puts it in force
     baseline: Mapping[str, Any]
     times: Times | None = field(default=None, kw_only=True)  # not known of old records
+    held_out: HeldOut | None = field(default=None, kw_only=True)  # nor this
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,7 @@ class Store(Cleaning):
         fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
         fields["baseline"] = json.dumps(new.baseline, sort_keys=True)
         fields["times"] = None if new.times is None else new.times.to_json()
+        fields["held_out"] = None if new.held_out is None else new.held_out.to_json()
         made = connection.execute(
             sa.insert(versions).values(
                 model_id=self.model_id, number=1 if before is None else before.number + 1,
@@ -169,8 +170,11 @@ class Store(Cleaning):
             if done.rowcount != len(part):
                 raise Unavailable("another worker has applied these requests meanwhile")
         if applied.kept:
+            kept = dict(applied.kept)
+            if kept.get("held_out") is not None:
+                kept["held_out"] = kept["held_out"].to_json()
             connection.execute(
-                sa.update(versions).where(versions.c.id == version_id).values(**applied.kept)
+                sa.update(versions).where(versions.c.id == version_id).values(**kept)
             )
         outcomes = [{"item": i, "outcome": o, "rows": r} for i, o, r in applied.outcomes]
         if outcomes:

@@ -59,6 +59,7 @@ versions = sa.Table(
     sa.Column("seconds", sa.Double, nullable=False),
     sa.Column("baseline", sa.Text, nullable=False),  # JSON, see lifecycle.pipeline.Baseline
     sa.Column("times", sa.Text),  # JSON, see store.records.Times
+    sa.Column("held_out", sa.Text),  # JSON, see store.records.HeldOut
     sa.UniqueConstraint("model_id", "number"),
     sa.CheckConstraint("kind IN ('trained', 'updated', 'retrained', 'withdrawn')", name="kind"),
     sa.CheckConstraint("state IN ('employed', 'superseded')", name="state"),

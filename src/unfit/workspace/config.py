@@ -124,9 +124,16 @@ class PreprocessingTable:
 class PolicyTable:
     __pydantic_config__ = _FORBID
     retrain_when: Annotated[
-        tuple[Literal["disparity", "accuracy", "count", "share", "always", "never"], ...],
+        tuple[
+            Literal[
+                "distance", "log_loss", "disparity", "accuracy", "count", "share", "always", "never"
+            ],
+            ...,
+        ],
         Field(min_length=1),
     ] = ("disparity",)
+    distance: Annotated[float, Field(ge=0)] = 5.0
+    log_loss: Annotated[float, Field(ge=0)] = 0.02
     disparity: Annotated[float, Field(ge=0)] = 1.0
     accuracy: Annotated[float, Field(ge=0, le=1)] = 0.5
     count: Whole = 1000
@@ -135,6 +142,8 @@ class PolicyTable:
 
     def policy(self) -> policies.Policy:
         made: dict[str, policies.Policy] = {
+            "distance": policies.Distance(self.distance),
+            "log_loss": policies.LogLoss(self.log_loss),
             "disparity": policies.Disparity(self.disparity),
             "accuracy": policies.AccuracyFloor(self.accuracy),
             "count": policies.DeletedRows(self.count),

@@ -120,7 +120,7 @@ def init(
     _make_numeric(found, numeric, set(features), rows.name)
     chosen, ignored = _choose([found[name] for name in features], rows.name)
     model = ModelTable(method=method, sigma=sigma, random_state=random_state)  # type: ignore[arg-type]  # checked when the text is read back
-    policy = PolicyTable(disparity=threshold)
+    policy = PolicyTable(retrain_when=("distance", "log_loss", "disparity"), disparity=threshold)
     config = toml.new_config(
         asked, roles, chosen, model=model, policy=policy, store=StoreTable(store),
         test_share=test_share, max_categories=max_categories,

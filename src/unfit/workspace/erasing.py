@@ -15,12 +15,12 @@ import numpy as np
 
 from unfit.data.dataset import Dataset
 from unfit.errors import CannotTrain, Unavailable
-from unfit.lifecycle import pipeline
+from unfit.lifecycle import drift, pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
 from unfit.methods import State
 from unfit.points import reach
 from unfit.store.filing import RESTORED
-from unfit.store.records import Applied, Decision, NewVersion, Version
+from unfit.store.records import Applied, Decision, HeldOut, NewVersion, Version
 from unfit.workspace import auditing, constants, training
 from unfit.workspace.deletion_list import REMEDY
 from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
@@ -164,12 +164,21 @@ def _outcome(
 def _without_held_out(keeper: Keeper, loaded: Loaded, positions: np.ndarray) -> dict[str, Any]:
     """The model stays; its file loses what it says of these rows."""
     left = loaded.test_positions(positions)
-    right = pipeline.hits(loaded.state.weights, loaded.test_rows())[left]
+    found = drift.held_out_quality(loaded.state.weights, loaded.test_rows().take(left))
     hits = _hits_without(loaded, positions)
+    before = loaded.version.held_out
+    seen = HeldOut(
+        majority=found.majority,
+        log_loss=found.log_loss,
+        auc=found.auc,
+        initial_accuracy=float(loaded.initial_hits[left].mean()) if len(left) else None,
+        log_loss_change=None if before is None else before.log_loss_change,
+    )
     return {
         "model_sha": keeper.artifacts.put_arrays(model_arrays(loaded.state, hits)),
         "subjects": _subjects_left(loaded.dataset, loaded.live, positions),
-        "accuracy": float(right.mean()) if len(right) else None,
+        "accuracy": found.accuracy,
+        "held_out": seen,
     }
 
 
@@ -189,7 +198,7 @@ def _evaluated(
     held_out = loaded.test_positions(positions)
     leaving = positions[positions < loaded.dataset.n_train]
     if len(held_out) == 0:
-        facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
+        facts = Facts(rows=loaded.baseline.rows, deleted=len(leaving))
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(
             True, "no held-out row is left to measure accuracy on"
         )
@@ -198,8 +207,15 @@ def _evaluated(
             loaded.method, loaded.state, loaded.data, leaving, loaded.test_rows(), held_out,
             loaded.initial_hits, loaded.baseline, list(loaded.card.classes), rng, watch.phase,
         )  # fmt: skip
+        if step.unlearned and len(leaving):
+            left = loaded.test_rows().take(held_out)
+            seen = loaded.version.held_out
+            since = 0.0 if seen is None else seen.log_loss_change or 0.0
+            step = drift.measured(
+                step, loaded.state, loaded.method, loaded.data, leaving, left, since
+            )
     except (FloatingPointError, np.linalg.LinAlgError) as error:
-        facts = Facts(loaded.baseline.rows, len(leaving), 0.0, 0.0, 0.0, 0.0, 0.0)
+        facts = Facts(rows=loaded.baseline.rows, deleted=len(leaving))
         reason = f"unlearning failed ({error}), so the model is retrained"
         return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(True, reason)
     batch = loaded.method.settings.deletion_batch_size or max(1, len(leaving))
@@ -232,7 +248,18 @@ def _updated(
         "updated", v.method, v.generation, sha, card_sha, None, until, step.state.n,
         _subjects_left(loaded.dataset, loaded.live, positions), int((positions < n).sum()),
         step.facts.accuracy, watch.seconds, v.baseline, times=watch.times(),
+        held_out=_seen(step.facts),
     )  # fmt: skip
+
+
+def _seen(facts: Facts) -> HeldOut:
+    return HeldOut(
+        majority=facts.majority,
+        log_loss=facts.log_loss,
+        auc=facts.auc,
+        initial_accuracy=facts.initial_accuracy,
+        log_loss_change=facts.log_loss_change,
+    )
 
 
 def _card_without(loaded: Loaded, positions: np.ndarray) -> Card:

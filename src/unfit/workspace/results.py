@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from unfit.store.records import AuditRecord, Decision, Matched, Version
+from unfit.store.records import AuditRecord, Decision, HeldOut, Matched, Version
 from unfit.workspace.retention import Retained
 
 
@@ -31,6 +31,7 @@ class Employed:
     kernels: float = 0.0
     dropped: int = 0  # rows of a source without a label, subject or row id
     unreadable: Mapping[str, int] = field(default_factory=dict)  # by column, taken for missing
+    held_out: HeldOut | None = None  # what stands beside the accuracy
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -98,6 +99,15 @@ class Status:
     audit_window: timedelta
     retained: Retained
 
+    @property
+    def standing(self) -> str:
+        """What is known of the requests and of the last audit, in a sentence."""
+        if self.pending:
+            waits = "1 request waits" if self.pending == 1 else f"{self.pending:,} requests wait"
+        else:
+            waits = "no request waits"
+        return f"{waits}; {audited(self.last_audit, self.version)}"
+
     def as_dict(self) -> dict[str, Any]:
         v, audit = self.version, self.last_audit
         return {
@@ -107,6 +117,7 @@ class Status:
             "kind": v and v.kind,
             "employed_since": v and v.employed_at.isoformat(),
             "accuracy": v and v.accuracy,
+            "held_out": v and v.held_out and asdict(v.held_out),
             "rows": v and v.rows,
             "subjects": v and v.subjects,
             "forgotten_rows": self.forgotten_rows,
@@ -119,6 +130,7 @@ class Status:
             "retained_rows": self.retained.rows,
             "retained_until": self.retained.until and self.retained.until.isoformat(),
             "retained_overdue_rows": self.retained.overdue_rows,
+            "standing": self.standing,
             "policy": list(self.policy),
             "threshold": self.threshold,
             "versions": [
@@ -134,11 +146,25 @@ class Status:
                 {
                     "version": d.version, "at": d.at.isoformat(), "action": d.action,
                     "reason": d.reason, "estimate": d.estimate, "threshold": d.threshold,
+                    "distance": d.inputs.get("distance"),
+                    "accuracy_change": d.inputs.get("accuracy_change"),
+                    "log_loss_change": d.inputs.get("log_loss_change"),
                 }
                 for d in self.decisions
             ],
             "last_audit": audit and {
                 "version": audit.version, "at": audit.at.isoformat(), "passed": audit.passed,
-                "verdict": audit.report.get("verdict"), "acc_dis": audit.report.get("acc_dis"),
+                "outcome": audit.report.get("outcome"), "verdict": audit.report.get("verdict"),
+                "acc_dis": audit.report.get("acc_dis"),
             },
         }  # fmt: skip
+
+
+def audited(audit: AuditRecord | None, version: Version | None) -> str:
+    """What the last audit said, and of which version."""
+    if audit is None:
+        return "never audited"
+    said = audit.report.get("outcome", "cannot tell")
+    behind = 0 if version is None else version.number - audit.version
+    since = f", {behind:,} version{'' if behind == 1 else 's'} ago" if behind > 0 else ""
+    return f"last audit: version {audit.version}{since}, {said}"

@@ -128,8 +128,13 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         "fewer rows make no category and no mean: they would be about single people")  # fmt: skip
     p = config.policy
     table("policy", "When an erasure is answered by retraining: any of the named.")
-    put("retrain_when", p.retrain_when, "disparity, accuracy, count, share, always, never")
-    put("disparity", p.disparity, "percent: the estimate c x AccErr_init, and an audit's AccDis")
+    put("retrain_when", p.retrain_when,
+        "of these and: accuracy, count, share, always, never")  # fmt: skip
+    put("distance", p.distance,
+        "percent of their length that the weights may be from a retraining's")  # fmt: skip
+    put("log_loss", p.log_loss, "change on held-out people since training, up or down")
+    put("disparity", p.disparity,
+        "percent: the paper's estimate c x AccErr_init, fall or rise; and in audits")  # fmt: skip
     put("accuracy", p.accuracy, "floor of the test accuracy")
     put("count", p.count, "rows gone since training")
     put("share", p.share, "share of the rows gone since training")

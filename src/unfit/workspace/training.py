@@ -18,11 +18,12 @@ from unfit.data.encoding import Encoding
 from unfit.data.generation import write_dataset
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import CannotTrain
+from unfit.lifecycle.drift import held_out_quality
 from unfit.lifecycle.pipeline import Opened, open_pipeline
 from unfit.methods import METHODS, Method
 from unfit.step_size import overshooting
 from unfit.store.artifacts import Artifacts
-from unfit.store.records import NewVersion, Version
+from unfit.store.records import HeldOut, NewVersion, Version
 from unfit.workspace.config import Config
 from unfit.workspace.loaded import Card, Loaded, class_codes, engine_of, held_out, model_arrays
 from unfit.workspace.stopwatch import Stopwatch
@@ -149,4 +150,17 @@ def save(
         kind, fresh.card.method, fresh.dataset.folder.name, model_sha, card_sha, None, None,
         fresh.data.n_remaining, fresh.dataset.subjects_left(), deleted,
         opened.baseline.accuracy, watch.seconds, opened.baseline.as_dict(), times=watch.times(),
+        held_out=_seen(fresh),
     )  # fmt: skip
+
+
+def _seen(fresh: Fresh) -> HeldOut:
+    test = held_out(fresh.dataset, fresh.class_of_label, fresh.card.fit_intercept)
+    found = held_out_quality(fresh.opened.state.weights, test)
+    return HeldOut(
+        majority=found.majority,
+        log_loss=found.log_loss,
+        auc=found.auc,
+        initial_accuracy=found.accuracy,
+        log_loss_change=0.0,
+    )

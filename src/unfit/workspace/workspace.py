@@ -459,7 +459,7 @@ def _employed(
     intake = intake or Intake()
     return Employed(
         version.number, version.kind, version.method, version.rows, version.subjects,
-        fresh.card.encoding.width, version.accuracy or 0.0, fresh.opened.baseline.slope,
+        fresh.card.encoding.width, fresh.opened.baseline.accuracy, fresh.opened.baseline.slope,
         watch.seconds, left_out, dict(watch.phases), watch.kernels, intake.dropped,
-        intake.unreadable,
+        intake.unreadable, version.held_out,
     )  # fmt: skip

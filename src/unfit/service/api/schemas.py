@@ -16,7 +16,16 @@ from pydantic import (
     StrictStr,
 )
 
-from unfit.store.records import AuditRecord, Decision, Job, Matched, Request, State, Version
+from unfit.store.records import (
+    AuditRecord,
+    Decision,
+    HeldOut,
+    Job,
+    Matched,
+    Request,
+    State,
+    Version,
+)
 
 
 def _whole(value: object) -> object:
@@ -114,12 +123,23 @@ class DecisionOut(BaseModel):
     at: datetime
     action: Literal["open", "employ", "retrain", "withdraw"]
     reason: str
-    estimate: float | None = Field(description="Estimated disparity, in percent.")
+    estimate: float | None = Field(
+        description="Estimated disparity, in percent; null where it was not measured."
+    )
     threshold: float | None
+    distance: float | None = Field(
+        None, description="Estimated distance to a retraining, as a share of the weights' length."
+    )
+    accuracy_change: float | None = Field(
+        None, description="On held-out people since training; below 0 it fell."
+    )
+    log_loss_change: float | None = Field(None, description="Since training; above 0 is worse.")
 
     @classmethod
     def of(cls, d: Decision) -> "DecisionOut":
+        known = ("distance", "accuracy_change", "log_loss_change")
         return cls(
+            **{name: d.inputs.get(name) for name in known},
             version=d.version, at=d.at, action=d.action, reason=d.reason, estimate=d.estimate,
             threshold=d.threshold,
         )  # fmt: skip
@@ -234,7 +254,18 @@ class VersionOut(BaseModel):
     rows: int
     subjects: int
     deleted: int
-    accuracy: float | None
+    accuracy: float | None = Field(description="On held-out people.")
+    majority: float | None = Field(
+        description="The accuracy of always naming the most frequent class, on the same people."
+    )
+    auc: float | None = Field(
+        description="Area under the curve; beyond two classes, the mean of each against the rest."
+    )
+    log_loss: float | None = Field(description="Of the probabilities as predictions give them.")
+    initial_accuracy: float | None = Field(
+        description="Of the model as last trained, on the people held out now."
+    )
+    log_loss_change: float | None = Field(description="Since that training; above 0 is worse.")
     seconds: float = Field(
         description="From the work being taken up to the commit that put it in force; getting "
         "kernels ready before and the purge after are not in it."
@@ -251,8 +282,9 @@ class VersionOut(BaseModel):
 
     @classmethod
     def of(cls, v: Version) -> "VersionOut":
-        t = v.times
+        t, seen = v.times, v.held_out or HeldOut()
         return cls(
+            **asdict(seen),
             version=v.number, kind=v.kind, state=v.state, method=v.method,
             employed_at=v.employed_at, superseded_at=v.superseded_at, rows=v.rows,
             subjects=v.subjects, deleted=v.deleted, accuracy=v.accuracy, seconds=v.seconds,
@@ -295,6 +327,7 @@ class StatusOut(BaseModel):
         pending=0, applied=90, unmatched=0, cancelled=0, purge_due=False, estimate=0.32,
         threshold=2.0, worker=True, audit_window_seconds=2592000, retained_rows=12,
         retained_until="2030-02-01T03:04:05.300Z", retained_overdue_rows=0,
+        audit="last audit: version 85, forgotten",
     )  # fmt: skip
     version: int | None
     method: str
@@ -315,6 +348,7 @@ class StatusOut(BaseModel):
     estimate: float | None
     threshold: float
     worker: bool = Field(description="A worker is at its place.")
+    audit: str = Field(description="What the last audit said, and of which version.")
 
 
 class AuditIn(_In):
@@ -353,15 +387,17 @@ class JobOut(BaseModel):
 
 
 class AuditOut(JobOut):
-    passed: bool | None = None
-    verdict: str | None = None
+    passed: bool | None = Field(None, description="null: not done, or it cannot tell.")
+    outcome: Literal["forgotten", "not forgotten", "cannot tell"] | None = None
+    verdict: str | None = Field(None, description="The outcome and its reason.")
     report: Mapping[str, Any] | None = None
 
     @classmethod
     def told(cls, j: Job, found: AuditRecord | None) -> "AuditOut":
         more: dict[str, Any] = {}
         if found is not None:
-            more = {"passed": found.passed, "verdict": found.report.get("verdict"),
+            more = {"passed": found.passed, "outcome": found.report.get("outcome", "cannot tell"),
+                    "verdict": found.report.get("verdict"),
                     "report": found.report}  # fmt: skip
         return cls(**cls.fields(j), **more)
 

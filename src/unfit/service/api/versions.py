@@ -19,6 +19,7 @@ from unfit.service.problems import Problem
 from unfit.service.standing import standing
 from unfit.workspace import exporting
 from unfit.workspace.loaded import Scorer
+from unfit.workspace.results import audited
 
 routes = router("model")
 
@@ -47,14 +48,15 @@ async def model(request: Request) -> ModelOut:
 def status(request: Request) -> StatusOut:
     p = parts(request)
     now = standing(p)
-    version = now.version
+    version, audit = now.version, next(iter(p.store.audits(last=1)), None)
     return StatusOut(
         version=version.number if version else None,
         method=version.method if version else p.config.model.method,
         remembered=version.subjects if version else 0,
         forgotten_rows=now.forgotten_rows, forgotten_subjects=now.forgotten_subjects,
         purge_due=now.purge_due, estimate=now.estimate, threshold=now.threshold,
-        worker=now.worker, retained_rows=now.retained.rows, retained_until=now.retained.until,
+        worker=now.worker, audit=audited(audit, version),
+        retained_rows=now.retained.rows, retained_until=now.retained.until,
         retained_overdue_rows=now.retained.overdue_rows,
         audit_window_seconds=p.config.retention.audit_window.total_seconds(), **now.counts,
     )  # fmt: skip

@@ -38,6 +38,7 @@ def _templates() -> Environment:
     made.filters["number"] = lambda n: f"{n:,}"
     made.filters["ms"] = views.milliseconds
     made.filters["times"] = lambda r: f"{r:,.0f} times" if r >= 10 else f"{r:.2g} times"
+    made.filters["share"] = lambda v: "-" if v is None else f"{v:.4f}"
     made.filters["outcome"] = views.outcome_of
     made.globals["asset"] = f"?v={__version__}"
     made.globals["version_of_unfit"] = __version__

@@ -11,9 +11,11 @@ from unfit.service.dashboard.costs import Costs, costs
 from unfit.service.parts import Parts
 from unfit.service.standing import Standing, standing
 from unfit.store.records import AuditRecord, Decision, Job, Request, Version
+from unfit.workspace.results import audited
 
 RECENT = 12
 UNMATCHED_SHOWN = timedelta(days=1)
+HELD_OUT = (("Majority rate", "majority"), ("AUC", "auc"), ("Log-loss", "log_loss"))
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,9 @@ class Overview:
                 f"{late.overdue_rows:,} deleted rows were to be removed by "
                 f"{moment(late.overdue_since)} UTC and are still here."
             )
-        if self.last_audit is not None and self.last_audit.passed is False:
-            return "warn", f"The last audit says: {self.last_audit.report.get('verdict')}."
+        audit, version = self.last_audit, self.now.version
+        if audit is not None and audit.passed is False and audit.version == version.number:
+            return "bad", f"The last audit says: {audit.report.get('verdict')}."
         if self.now.estimate is not None and self.now.estimate > self.now.threshold:
             return "warn", "The estimated disparity is over the threshold."
         if self.now.counts["pending"] > 100:
@@ -61,9 +64,9 @@ class Overview:
                 f"Erasure {self.unmatched.id} matched nobody: no id of it is or was anybody's "
                 "here, and nobody was forgotten by it."
             )
-        if self.now.counts["pending"]:
-            return "good", f"The model is in order; {self.now.counts['pending']:,} erasures wait."
-        return "good", "The model is in order: everybody who asked is forgotten."
+        pending = self.now.counts["pending"]
+        waits = f"{pending:,} erasures wait" if pending else "No erasure waits"
+        return "good", f"{waits}; {audited(audit, version)}."
 
 
 def overview(p: Parts) -> Overview:
@@ -146,6 +149,12 @@ class Compared:
             number("People", a.subjects, b.subjects, ",d"),
             number("Rows that left with it", a.deleted, b.deleted, ",d"),
             number("Test accuracy", a.accuracy, b.accuracy, ".4f"),
+            *(
+                number(
+                    name, getattr(a.held_out, field, None), getattr(b.held_out, field, None), ".4f"
+                )
+                for name, field in HELD_OUT
+            ),
             number("Milliseconds to the commit", 1000 * a.seconds, 1000 * b.seconds, ",.1f"),
             number("Slope c", a.baseline.get("slope"), b.baseline.get("slope"), ".3f"),
         ]  # fmt: skip

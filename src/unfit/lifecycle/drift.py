@@ -1,0 +1,91 @@
+"""How far a model has moved, by measures that see what accuracy does not.
+
+With labels of which one in ten is positive, forgetting most of the positive people leaves accuracy
+where it was. The distance to a retraining and the log-loss on held-out rows move at once. What is
+measured is rounded: it is kept for good, and a change of many digits is an equation about whoever
+left. May know methods, engines and core.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from unfit.core.factors import Cholesky
+from unfit.core.metrics import Quality, quality
+from unfit.core.objective import Rows, class_probabilities, margins
+from unfit.engines.base import Engine
+from unfit.lifecycle.pipeline import Step
+from unfit.methods.base import Method, State
+
+_CLOSE = 1e-3  # a bound so small needs no better estimate
+_DECIMALS = 4  # of what is kept of held-out rows
+_CHANGE_DECIMALS = 5
+
+
+def distance_left(
+    method: Method, state: State, data: Engine, deleted: np.ndarray
+) -> tuple[float | None, State]:
+    """|w - w*| / |w| by one more Newton step: how far the weights are from those of a retraining.
+
+    Of the weights before noise, on the rows that remain when the deleted leave. None for weights
+    that never were near the optimum (SGD's). The state comes back with the sums this has made.
+    """
+    if method.solver == "sgd":
+        return None, state
+    W, mask = state.centre, data.without(deleted)
+    ridge = method.settings.l2 * state.n
+    gradient = data.gradient_sum(W, mask) + ridge * W
+    if state.tilt is not None:
+        gradient = gradient + state.tilt
+    length = float(np.linalg.norm(W)) or 1.0
+    bound = float(np.linalg.norm(gradient)) / (ridge * length)
+    if bound <= _CLOSE:  # the objective is curved by the ridge at least
+        return bound, state
+    if state.near is not None:
+        left = [near.inverse @ g for near, g in zip(state.near, gradient, strict=True)]
+    else:
+        if state.statistics is None:
+            state = replace(state, statistics=method.statistics(data, W, mask))
+        assert state.statistics is not None
+        hessians = zip(state.statistics.hessian_sum, gradient, strict=True)
+        left = [Cholesky.of(h).solve(g) for h, g in hessians]
+    return float(np.linalg.norm(left)) / length, state
+
+
+def held_out_quality(weights: np.ndarray, test: Rows) -> Quality:
+    """Of the probabilities that people are shown, rounded."""
+    found = quality(class_probabilities(margins(test.X, weights)), test.codes)
+    return replace(
+        found, log_loss=_rounded(found.log_loss, _DECIMALS), auc=_rounded(found.auc, _DECIMALS)
+    )
+
+
+def measured(
+    made: Step, before: State, method: Method, data: Engine, deleted: np.ndarray, test: Rows,
+    since: float,
+) -> Step:  # fmt: skip
+    """A step with what it did to the model among its facts.
+
+    before: the state it started from. test: the held-out rows that are left. since: the change of
+    log-loss by earlier steps since training; each is measured on the people held out at the time.
+    """
+    distance, state = distance_left(method, made.state, data, deleted)
+    was, now = (
+        quality(class_probabilities(margins(test.X, one.centre)), test.codes).log_loss
+        for one in (before, state)
+    )
+    change = None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS)
+    shown = held_out_quality(state.weights, test)
+    facts = replace(
+        made.facts,
+        distance=None if distance is None else float(f"{distance:.1e}"),
+        majority=shown.majority,
+        log_loss=shown.log_loss,
+        auc=shown.auc,
+        log_loss_change=change,
+    )
+    return replace(made, state=state, facts=facts)
+
+
+def _rounded(value: float | None, decimals: int) -> float | None:
+    return None if value is None else round(value, decimals)
