@@ -133,7 +133,7 @@ class PolicyTable:
         Field(min_length=1),
     ] = ("disparity",)
     distance: Annotated[float, Field(ge=0)] = 5.0
-    log_loss: Annotated[float, Field(ge=0)] = 0.02
+    log_loss: Annotated[float, Field(ge=0)] = 0.01
     disparity: Annotated[float, Field(ge=0)] = 1.0
     accuracy: Annotated[float, Field(ge=0, le=1)] = 0.5
     count: Whole = 1000
