@@ -233,7 +233,7 @@ def compare(
         influence_left=distances.influence_left,
         rows_left=distances.rows_left,
         floor=distances.floor,
-        retrainings_differ=_retrainings_differ(released, unit),
+        retrainings_differ=_retrainings_differ(released, unit) if q.chance else None,
         position=None if noise is None else noise.position,
         scatter=None if noise is None else noise.spread,
         majority=on_test.updated.majority,
@@ -375,6 +375,8 @@ def _released(
     q: Question, retrained: Retraining, draws: int, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """What the paper's AccDis compares with: retrainings with the same sigma."""
+    if not q.chance:
+        return [retrained.weights] * draws
     if q.method.settings.sigma == 0 and draws == 1:
         return [q.method.optimum(q.data, rng)]
     return draw(q.method, q.data, retrained.weights, draws, rng)
