@@ -9,8 +9,8 @@ import json
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 
 INVENTED = ("initial_accuracy", "accuracy", "acc_err_init", "slope", "estimate")
 
