@@ -17,6 +17,7 @@ Outcome = Literal["forgotten", "not forgotten", "cannot tell"]
 
 LIMIT = 0.1  # the share of the deleted rows' influence that may be left
 SEPARATION = 4.0  # spreads between the retrained and the control below which noise hides it
+HIDES_A_ROW = 0.5  # of a typical row's influence: a distance in which one row would be lost
 _ABOVE_ROUNDING = 10.0  # times the numerical floor that a measurable influence must be
 
 
@@ -130,7 +131,7 @@ def judge_distances(d: Distances, seen: Behaviour, threshold: float, n_deleted: 
 def _power(d: Distances) -> str:
     """What a distance of this size could still hide."""
     rows = d.rows_left
-    if rows is None or rows < LIMIT:
+    if rows is None or rows < HIDES_A_ROW:
         return ""
     return f", as much as {rows:.2g} single rows have: one row alone would not be noticed beside it"
 
