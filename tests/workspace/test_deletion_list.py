@@ -290,8 +290,10 @@ def test_a_lost_key_is_not_made_anew_in_silence(kept: Kept) -> None:
             ws.submit(subjects=["p0001"])
     assert not key.exists()
     key.write_text("00" * 32)
-    with kept.open() as ws, pytest.raises(Unavailable, match="is not the key"):
-        ws.forget(subjects=["p0001"])
+    with kept.open() as ws:
+        for verb in (ws.forget, ws.submit):
+            with pytest.raises(Unavailable, match="is not the key"):
+                verb(subjects=["p0001"])
     key.write_text("")
     with kept.open() as ws, pytest.raises(Damaged, match="does not hold a key"):
         ws.forget(subjects=["p0001"])

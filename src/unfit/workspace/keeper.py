@@ -180,9 +180,12 @@ class Keeper:
 
     def _digest_key(self) -> bytes:
         if self._key is None:
-            self._key = self.deletions.key.read()
-            if self._key is None:
+            key = self.deletions.key.read()
+            if key is None:
                 raise self.deletions.key.lost()
+            if self.store.model().key_fingerprint not in (None, fingerprint(key)):
+                raise self.deletions.key.wrong()
+            self._key = key
         return self._key
 
     # --- after a crash, and after a commit -----------------------------------------------------
