@@ -446,7 +446,7 @@ def main(
               "lost, points |")  # fmt: skip
         print("|---|---:|---:|---:|---:|---:|---:|")
         for name in names:
-            print(accuracy(name, 1 if quick else 5, rows), flush=True)
+            print(accuracy(name, 1 if quick else 3, rows), flush=True)
 
 
 if __name__ == "__main__":

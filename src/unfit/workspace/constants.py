@@ -95,11 +95,15 @@ def changes(loaded: Loaded, positions: np.ndarray) -> Changes:
     encoding = loaded.card.encoding
     if encoding.min_rows is None:
         return Changes((EARLIER,), tuple(c.column.name for c in _fitted(encoding)), encoding)
+    if loaded.foreseen is not None and loaded.foreseen[0] is positions:  # asked more than once
+        return loaded.foreseen[1]
     leaving = positions[positions < loaded.dataset.n_train]
     total = kept_sums(loaded) - sums_at(loaded.dataset, leaving, encoding)
     live = loaded.live.copy()
     live[positions] = False
-    return compare(encoding, loaded.dataset, live, total)
+    found = compare(encoding, loaded.dataset, live, total)
+    loaded.foreseen = positions, found
+    return found
 
 
 def differing(loaded: Loaded) -> tuple[str, ...]:
@@ -117,6 +121,7 @@ def without(loaded: Loaded, leaving: np.ndarray) -> None:
     if loaded.sums is not None:
         gone = sums_at(loaded.dataset, leaving, loaded.card.encoding)
         loaded.sums = loaded.sums - gone
+    loaded.foreseen = None
 
 
 def _fitted(encoding: Encoding) -> list[Encoded]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from unfit.lifecycle.pipeline import Baseline
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
+
+if TYPE_CHECKING:
+    from unfit.workspace.constants import Changes
 
 CARD_FORMAT = 2  # 1: constants were not rounded
 _STATISTICS = ("gradient_sum", "hessian_sum", "l2")
@@ -103,6 +106,7 @@ class Loaded:
     live: np.ndarray  # over all rows
     class_of_label: np.ndarray
     sums: Sums | None = None  # of the training rows, for the constants; made when needed
+    foreseen: "tuple[np.ndarray, Changes] | None" = None  # if these positions leave
 
     def test_positions(self, without: np.ndarray) -> np.ndarray:
         """Held-out rows that stay when some positions leave, counted from the first held-out."""
