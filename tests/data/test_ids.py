@@ -135,6 +135,7 @@ def test_near_spellings_are_offered_and_nobody_else(
         ("7", "\uff17"),
         ("0", "000"),
         ("Straße", "STRASSE"),
+        ("=x", "'=X"),
         ("ﬁn", "fin"),
     ],
 )

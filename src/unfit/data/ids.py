@@ -168,8 +168,9 @@ def fold(texts: pa.Array) -> pa.Array:
     """The normal form in which near spellings are the same.
 
     NFKC (so composed and decomposed, full and half width are one), no zero-width characters, lower
-    case, one kind of dash and of apostrophe, single blanks and none around, and of whole numbers
-    neither leading zeros nor a plus sign nor `.0`.
+    case, one kind of dash and of apostrophe, single blanks and none around, no apostrophe before
+    what a spreadsheet takes for a formula, and of whole numbers neither leading zeros nor a plus
+    sign nor `.0`.
     """
     if not pc.all(pc.string_is_ascii(texts), min_count=0).as_py():
         texts = pc.utf8_normalize(texts, form="NFKC")
@@ -184,6 +185,7 @@ def fold(texts: pa.Array) -> pa.Array:
         texts = pc.ascii_lower(texts)
     texts = _replaced(texts, r"[\s\v\p{Z}\x{1C}-\x{1F}\x{85}]+", " ")
     texts = pc.utf8_trim(texts, characters=BLANKS)
+    texts = _replaced(texts, r"^'([=+\-@])", r"\1")  # as files for spreadsheets have them
     whole = pc.match_substring_regex(texts, r"^[+-]?\d+(\.0*)?$")
     if not pc.any(whole, min_count=0).as_py():
         return texts
