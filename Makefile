@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 CORE := $(wildcard src/unfit/core/*.py)
 
-.PHONY: demo test lint format bench reproduce clean
+.PHONY: demo test lint format lock bench reproduce clean
 
 demo: .venv/demo .venv/kernels
 	$(BIN)/unfit demo
@@ -21,6 +21,9 @@ lint: .venv/test
 format: .venv/test
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+lock: .venv/test
+	$(BIN)/python tools/write_lock.py
 
 bench: .venv/demo .venv/kernels
 	$(BIN)/unfit bench --quick

@@ -3,10 +3,13 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import unfit
 
@@ -83,3 +86,21 @@ def test_every_document_the_readme_links_to_is_there():
 
 def test_version():
     assert re.fullmatch(r"\d+\.\d+\.\d+", unfit.__version__)
+
+
+def test_the_lock_has_a_hash_for_everything_and_all_that_is_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    pinned = [line for line in lines if not line.startswith("#")]
+    whole = re.compile(r"([a-z0-9-]+)==([\w.+!]+) --hash=sha256:[0-9a-f]{64}")
+    found = {m[1]: m[2] for m in map(whole.fullmatch, pinned) if m}
+    assert len(found) == len(pinned)  # each has one, and nothing says where it came from
+    assert "torch" not in found
+    asked = [*project["dependencies"]]
+    for extra in ("test", "experiments", "postgres", "service", "plots"):
+        asked += extras[extra]
+    for text in asked:
+        wanted = Requirement(text)
+        if wanted.name != "unfit":
+            assert wanted.specifier.contains(found[canonicalize_name(wanted.name)]), text
