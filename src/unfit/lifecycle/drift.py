@@ -74,7 +74,9 @@ def measured(
         quality(class_probabilities(margins(test.X, one.centre)), test.codes).log_loss
         for one in (before, state)
     )
-    change = None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0
+    change = (
+        None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0
+    )
     shown = held_out_quality(state.weights, test)
     facts = replace(
         made.facts,
