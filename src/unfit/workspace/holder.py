@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -44,9 +45,17 @@ def started_at(pid: int) -> int:
 
 
 def work_done(pid: int) -> int | None:
-    """Ticks of computing a process has had so far: who hangs or was stopped gets no more."""
+    """Ticks of computing a process has had so far: who hangs or was stopped gets no more. One that
+    waits for a processor, on a machine that is full, does not hang: its number is new each time."""
     found = _stat(pid)
-    return int(found[11]) + int(found[12]) if found else None
+    if found is None:
+        return None
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            states = (thread / "stat").read_text().rsplit(")", 1)[1].split()
+            if states[0] == "R":
+                return time.monotonic_ns()
+    return int(found[11]) + int(found[12])
 
 
 def command_name() -> str:
