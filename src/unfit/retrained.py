@@ -10,14 +10,16 @@ influence. The control is the model that never unlearned: the optimum of the rem
 deleted rows together. May know methods and engines.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import scipy.linalg
 
 from unfit.core import newton, objective
-from unfit.core.factors import Cholesky
+from unfit.core.dual import Gram
+from unfit.core.factors import Cholesky, Factor
 from unfit.core.objective import Rows, margins, positive_codes, sigmoid
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
@@ -84,9 +86,20 @@ class Retraining:
             linear = np.einsum("kd,kd->k", np.broadcast_to(tilt, W.shape), W)
             return value + linear, gradient + of_deleted + ridge * W + tilt
 
-        def hessian(W: np.ndarray) -> np.ndarray:
+        def hessian(W: np.ndarray) -> Iterable[np.ndarray | Factor]:
+            if n < data.d and data.wide():
+                return all_rows().factors(W, np.ones(n, np.bool_), ridge)
             both = data.hessian_sum(W) + objective.hessian_sum(deleted, W)
             return np.asarray(both + ridge * np.eye(data.d))
+
+        @cache
+        def all_rows() -> Gram:
+            left = data.take(np.flatnonzero(data.remaining))
+            X, codes = (
+                np.concatenate([left.X, deleted.X]),
+                np.concatenate([left.codes, deleted.codes]),
+            )
+            return Gram.of(Rows(X, codes, left.intercept), np.ones(n, np.bool_))
 
         found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * n, 1)
         return found.weights

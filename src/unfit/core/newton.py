@@ -5,12 +5,12 @@ of the last one serves again as long as its steps shrink the gradient well. Know
 the sums come from: value, gradient and Hessian are handed in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.factors import Cholesky
+from unfit.core.factors import Cholesky, Factor
 
 MAX_STEPS = 200
 _REUSE_BELOW = (
@@ -19,7 +19,7 @@ _REUSE_BELOW = (
 _ARMIJO = 1e-4
 
 ValueGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-Hessian = Callable[[np.ndarray], np.ndarray]
+Hessian = Callable[[np.ndarray], Iterable[np.ndarray | Factor]]  # a problem each
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ def minimize(
     W = np.array(start, dtype=np.float64)
     value, gradient = value_gradient(W)
     residual = np.linalg.norm(gradient, axis=1)
-    factors: list[Cholesky] = []
+    factors: list[Factor] = []
     hessians = steps = 0
     fresh = False
     while steps < MAX_STEPS and (steps < min_steps or (residual > tolerance).any()):
         if not fresh:
-            factors = [Cholesky.of(h) for h in hessian(W)]
+            factors = [h if isinstance(h, Factor) else Cholesky.of(h) for h in hessian(W)]
             hessians += 1
         active = (residual > tolerance) | (steps < min_steps)
         direction = np.zeros_like(W)

@@ -5,7 +5,7 @@ for sums and never see where the rows are. A new engine is one file that satisfi
 May know core.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, Self
 
 import numpy as np
@@ -82,6 +82,14 @@ class Engine(Protocol):
     def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        """Whether there are so many more columns than rows that no d x d matrix is to be made."""
+        ...
+
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
+        """The Hessian sum of each problem plus ridge I, ready to be solved with."""
+        ...
 
     def gradient_and_products(
         self, W: np.ndarray, mask: np.ndarray | None = None

@@ -4,13 +4,14 @@ Keeps a reference to the caller's array, not a copy; SGD lays one copy out. A pi
 the rows that remain and no others; positions keep their meaning. May know core.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import numpy as np
 
 from unfit.core import leaving, objective, replay, sgd
-from unfit.core.factors import Factor
+from unfit.core.dual import WIDE_FROM, Gram
+from unfit.core.factors import Cholesky, Factor
 from unfit.core.objective import Rows
 from unfit.core.parallel import CACHE_LINE, VECTOR
 from unfit.core.sgd import Layout
@@ -29,6 +30,7 @@ class CpuEngine:
         self.n_remaining = len(X)
         self.erased = np.zeros(len(X), np.bool_)  # rows whose values are not here any more
         self._layout: tuple[np.ndarray, Layout] | None = None
+        self._gram: Gram | None = None  # of rows that are fewer than columns
         self.rows_read = 0  # by sums over the rows that remain, so far
 
     @property
@@ -42,6 +44,7 @@ class CpuEngine:
         other.remaining, other.n_remaining = self.remaining.copy(), self.n_remaining
         other.erased = self.erased
         other._layout = None
+        other._gram = self._gram
         other.rows_read = 0
         return other
 
@@ -126,6 +129,20 @@ class CpuEngine:
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.hessian_sum(self.rows, W, self._read(mask))
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        n = self.n_remaining if mask is None else int(np.count_nonzero(mask))
+        return n < self.d and self.d >= WIDE_FROM
+
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
+        if not self.wide(mask):
+            hessians = self.hessian_sum(W, mask)
+            return [Cholesky.of(h + ridge * np.eye(self.d)) for h in hessians]
+        keep = self.remaining if mask is None else mask
+        self._read(keep)
+        if self._gram is None or not self._gram.has(keep):
+            self._gram = Gram.of(self.rows, keep)
+        return self._gram.factors(W, keep, ridge)
 
     def gradient_and_products(
         self, W: np.ndarray, mask: np.ndarray | None = None

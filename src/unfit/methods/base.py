@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from unfit.core import newton
-from unfit.core.factors import Inverse
+from unfit.core.factors import Factor, Inverse
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Plan, Progress, power_of_two_above
 from unfit.core.statistics import Statistics
@@ -239,8 +239,8 @@ class Method(ABC):
             value = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
             return value + np.einsum("kd,kd->k", slope, W), gradient + ridge * W + slope
 
-        def hessian(W: np.ndarray) -> np.ndarray:
-            return data.hessian_sum(W, mask) + ridge * np.eye(data.d)
+        def hessian(W: np.ndarray) -> Sequence[Factor]:
+            return data.factors(W, mask, ridge)
 
         origin = np.zeros((data.k, data.d)) if start is None else start
         # From given weights at least one step: a single row may weigh less than the tolerance.

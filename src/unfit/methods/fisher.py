@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unfit.core.factors import Cholesky, Factor
+from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
 from unfit.engines.base import Engine
 from unfit.methods.onestep import OneStep
@@ -25,12 +25,8 @@ class Fisher(OneStep):
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         if self.settings.sigma == 0:
             return weights
-        hessians = self.statistics(data, weights).hessian_sum
-        b = self.settings.sigma * standard_normal(rng, weights.shape)
-        pairs = zip(hessians, b, strict=True)
-        return np.asarray(
-            weights + [Cholesky.of(h).inverse_fourth_root(noise) for h, noise in pairs]
-        )
+        factors = data.factors(weights, None, self.settings.l2 * data.n_remaining)
+        return np.asarray(weights + self.noise_of(factors, data.d, rng))
 
     def step(
         self,

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, TooFar
+from unfit.core.factors import Factor, Inverse, Product, Refined, TooFar
 from unfit.core.leaving import gradient_by_blas
 from unfit.core.objective import Rows, margins, root_weighted
 from unfit.core.statistics import (
@@ -79,14 +79,15 @@ class OneStep(Method):
         rows = data.take(batch)
         of_deleted = gradient_of_rows(rows, W, self.settings.l2)
         mask = data.without(np.concatenate([before, batch]))
-        if self._refines and len(batch) <= left:
+        if self._refines and len(batch) <= left and not data.wide(mask):
             try:
                 return self._refined(at, data, rows, mask, left, of_deleted), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
-        fresh = self.statistics(data, W, mask)
-        factors = [Cholesky.of(h) for h in fresh.hessian_sum]
-        weights, noise = self._stepped(W, fresh.gradient_sum, of_deleted, factors, rng)
+        ridge = self.settings.l2 * left
+        factors = data.factors(W, mask, ridge)
+        gradient = data.gradient_sum(W, mask) + ridge * W
+        weights, noise = self._stepped(W, gradient, of_deleted, factors, rng)
         return moved(at, weights, left), noise
 
     def _stepped(
@@ -147,8 +148,7 @@ class OneStep(Method):
                 return moved(state, step(guides), left, after)
             except TooFar:
                 pass
-        fresh = self.statistics(data, W, mask)
-        return moved(state, step([Cholesky.of(h) for h in fresh.hessian_sum]), left)
+        return moved(state, step(data.factors(W, mask, ridge)), left)
 
     def _guides(
         self, state: State, rows: Rows
@@ -168,6 +168,10 @@ class OneStep(Method):
 
     def prepare(self, state: State, data: Engine) -> State:
         if state.statistics is not None and state.statistics.factors is not None:
+            return state
+        if data.wide():  # no Hessian is made: a step costs n^3 / 3 and a pass anyway
+            if state.statistics is None:
+                data.factors(state.centre, None, self.settings.l2 * state.n)  # keeps what it can
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
         wants_roots = self.roots and self.settings.sigma > 0
