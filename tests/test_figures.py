@@ -35,7 +35,7 @@ from unfit.service.api import schemas
 from unfit.service.auth import COOKIE
 from unfit.service.worker import PURGE_SECONDS
 from unfit.store.access import Access
-from unfit.store.jobs import LEASE_SECONDS
+from unfit.store.jobs import LEASE_SECONDS, Jobs
 from unfit.workspace import Workspace
 from unfit.workspace.keeper import now
 from unfit.workspace.results import Forgotten
@@ -123,12 +123,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Told"]:
             ws.forget(subjects=[who])
         ws.retrain()
         ws.forget(subjects=[WAITS[:-1] + "1", "nobody", GONE[0]])
+        jobs = Jobs(ws.store)
+        asked = jobs.submit("audit", {}, now())
+        report = ws.audit(draws=1, random_state=0)
+        jobs.finish(asked, now(), audit_id=report.id, version=report.version)
     with services.serving(made) as service:
-        with services.working(made.folder):
-            asked = service.post("/v1/audits", json={"draws": 1}).json()["id"]
-            services.until(
-                lambda: service.get(f"/v1/audits/{asked}").json()["state"] == "done", "the audit"
-            )
         service.post("/v1/erasures", json={"subjects": ["p0030"]}, headers={"Idempotency-Key": "c"})
         last = service.get("/v1/erasures").json()["items"][0]["id"]
         assert service.delete(f"/v1/erasures/{last}").status_code == 200

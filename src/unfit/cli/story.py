@@ -246,8 +246,8 @@ class _Visitors:
 
 
 def _table(waves: Sequence[Wave]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1), title="three waves of erasures")
-    names = ("wave", "requests", "people", "rows", "each", "purge", "estimate", "retrain",
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title="three waves of erasures")
+    names = ("wave", "asked", "people", "rows", "each", "purge", "estimate", "retrain",
              "accuracy")  # fmt: skip
     for name in names:
         table.add_column(
