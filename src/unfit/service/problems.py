@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
 
-from unfit.errors import BadInput, CannotTrain, Damaged, Unavailable, UnfitError
+from unfit.errors import BadInput, CannotTrain, Damaged, Unavailable, UnfitError, Untrained
 from unfit.store.filing import KeyUsed, NotWaiting, QueueFull
 
 MEDIA = "application/problem+json"
@@ -42,9 +42,9 @@ NOT_NOW = "The service cannot answer now; its log says why."
 
 def told(request: Request, error: UnfitError) -> Problem:
     """A sentence for whoever asked. What a database or a disk says goes to the log, and to those
-    whose token is known; it names hosts, files and users."""
+    whose token is known; it names hosts, files and users. That there is no model yet names none."""
     problem = of(error)
-    if problem.status_code >= 500:
+    if problem.status_code >= 500 and not isinstance(error, Untrained):
         request.state.trouble = str(error)
         if getattr(request.state, "principal", None) is None:
             return Problem(problem.status_code, NOT_NOW, headers=problem.headers)
