@@ -18,6 +18,14 @@ run = CliRunner().invoke
 def test_help_teaches():
     assert "demo" in run(app, ["--help"]).output
     assert "UNFIT_DATA" in run(app, ["bench", "--help"]).output
+    codes = " ".join(run(app, ["--help"]).output.split()).partition("Exit codes: ")[2]
+    for code in (
+        "0 done",
+        "1 an audit says no",
+        "3 an audit cannot tell",
+        "4 an id matched nobody",
+    ):
+        assert code in codes
 
 
 def test_version():
@@ -95,6 +103,22 @@ def test_forget_from_a_file_and_from_stdin(ready, tmp_path):
     assert (
         json.loads(ask(ready, "forget", "--rows", "r00010, r00011", "--json").stdout)["rows"] == 2
     )
+
+
+def test_messages_name_the_option_that_puts_it_right(ready, tmp_path):
+    asked = ask(ready, "forget")
+    for option in ("--subject", "--row", "--file", "--stdin"):
+        assert option in asked.stderr
+    (tmp_path / "unlabelled.csv").write_text("a,b\n1,2\n2,3\n")
+    for name, options, words in (
+        (tmp_path / "unlabelled.csv", [], "--label is missing"),
+        (ready / "people.csv", ["--method", "fishr"], "--method fishr: there are fisher, influ"),
+        (ready / "people.csv", ["--test-share", "2"], "--test-share 2: a share is between 0 and"),
+    ):
+        result = run(app, ["init", str(name), "-w", str(tmp_path / "w"), *options])
+        assert result.exit_code == 2
+        assert words in result.stderr
+        assert "unfit.toml" not in result.stderr
 
 
 def test_exit_codes(ready, tmp_path):
@@ -191,3 +215,69 @@ def test_bench_says_what_is_wrong(arguments, words, monkeypatch, tmp_path):
     assert result.exit_code == 2
     assert words in result.output
     assert not (tmp_path / "b.json").exists()
+
+
+def test_forgetting_nobody_and_the_held_out_leaves_the_model_in_use(tmp_path):
+    from workspaces import make
+
+    kept = make(tmp_path / "w", None)
+    command = ["-w", str(kept.folder)]
+    shown = " ".join(run(app, ["status", *command]).output.split())
+    assert "last decision first model (version 1)" in shown
+    assert "pending 0 requests" in shown
+    none = run(app, ["forget", "--subject", "nobody", *command])
+    assert none.stdout.strip() == "version 1 stays in use: nobody was forgotten"
+    foreseen = run(app, ["forget", "--subject", "nobody", "--dry-run", *command]).stdout
+    assert foreseen.strip() == "expected: version 1 stays in use: nobody would be forgotten"
+    with kept.open() as ws, ws._writing() as keeper:
+        data = keeper.dataset()
+        held_out = data.subject_ids.text(int(data["subjects"][data.n_train]))
+    told = run(app, ["forget", "--subject", held_out, *command]).stdout
+    assert "version 1 stays in use: they were held out, not trained on" in told
+    shown = " ".join(run(app, ["status", *command]).output.split())
+    assert "in 1 request " in shown
+    assert "1 request: nobody had any of its ids" in shown
+    audit = " ".join(run(app, ["audit", *command]).output.split())
+    assert "training rows remain, 0 were deleted (held-out rows are not counted)" in audit
+    assert "influence left not measured (no deleted rows at hand)" in audit
+
+
+def test_the_threshold_stands_on_a_row_of_its_own_name(tmp_path):
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+    from workspaces import make
+
+    from unfit.cli.screen import _estimates
+    from unfit.store.records import Decision
+
+    with make(tmp_path / "w", None).open() as ws:
+        found = ws.status()
+    decisions = [
+        Decision(n, datetime.now(UTC), "employ", "within", {}, estimate, 1.0)
+        for n, estimate in ((2, 0.1), (3, 3.7), (4, 0.0))
+    ]
+    console = Console(width=80, record=True)
+    _estimates(replace(found, decisions=decisions, threshold=1.0), console)
+    rows = [line for line in console.export_text().splitlines() if " % " in line]
+    (line,) = [row for row in rows[1:] if "-" in row]
+    assert line.split()[0] == "1"
+
+
+def test_the_table_of_the_demo_loses_no_figure_on_80_columns():
+    from rich.console import Console
+
+    from unfit.cli.story import _table
+    from unfit.pages.story import Wave
+
+    wave = Wave(
+        name="targeted", requests=40, people=1_600, rows=12_043, seconds=0.9994, purge=0.9994,
+        retraining=0.9994, estimate=12.34, retrainings=1, accuracy=0.812,
+    )  # fmt: skip
+    console = Console(width=80, record=True)
+    console.print(_table([wave]))
+    shown = console.export_text()
+    assert "…" not in shown
+    for figure in ("1,600", "12,043", "999 ms", "12.34 %", "0.812"):
+        assert figure in shown

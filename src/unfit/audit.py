@@ -79,6 +79,7 @@ class Audit:
     deleted_probabilities_differ: float | None = None
     deleted_control_probabilities_differ: float | None = None
     disparities: tuple[float, ...] = ()  # AccDis of each draw
+    measured_on: Literal["test", "training"] = "test"  # accuracy, log-loss, AUC; who has no others
 
     @property
     def passed(self) -> bool | None:
@@ -105,23 +106,30 @@ class Audit:
     def lines(self) -> list[tuple[str, str]]:
         """What was found: a name and what it came to."""
         spread = "" if self.acc_dis_spread is None else f" +- {self.acc_dis_spread:.4f}"
-        rows = f"{self.n_remaining:,} remain, {self.n_deleted:,} were deleted"
+        were = "was" if self.n_deleted == 1 else "were"
+        rows = f"{self.n_remaining:,} training rows remain, {self.n_deleted:,} {were} deleted"
         distance = f"{self.weight_distance:.3e} relative, between {self.compared} and retrained"
         if self.control_distance is not None:
             distance += f" ({self.control_distance:.3e} if nothing is unlearned)"
-        left = "-" if self.influence_left is None else f"{100 * self.influence_left:.3g} %"
+        left = "not measured (no deleted rows at hand)"
+        if self.influence_left is not None:
+            left = f"{100 * self.influence_left:.3g} % of the deleted rows'"
         if self.rows_left is not None:
-            left += f" of the deleted rows'; {self.rows_left:.2g} of a typical single row's"
+            left += f"; {self.rows_left:.2g} of a typical single row's"
+        on = self.measured_on
+        those = "test rows" if on == "test" else "the remaining training rows"
+        bare = self.compared == "weights before noise"
         found = [
             ("rows", rows),
             ("weight distance", distance),
             ("influence left", left),
-            ("probabilities", _apart(self.probabilities_differ, self.control_probabilities_differ)),
-            ("predictions differ", _share(self.predictions_differ, "of test rows")),
-            ("test accuracy", _pair(self.accuracy_updated, self.accuracy_retrained)
+            ("probabilities", _apart(self.probabilities_differ, self.control_probabilities_differ,
+                                     those)),
+            ("predictions differ", _share(self.predictions_differ, f"of {those}")),
+            (f"{on} accuracy", _pair(self.accuracy_updated, self.accuracy_retrained, bare)
              + f", majority rate {shown(self.majority)}"),
-            ("test log-loss", _pair(self.log_loss_updated, self.log_loss_retrained)),
-            ("test AUC", _pair(self.auc_updated, self.auc_retrained)),
+            (f"{on} log-loss", _pair(self.log_loss_updated, self.log_loss_retrained, bare)),
+            (f"{on} AUC", _pair(self.auc_updated, self.auc_retrained, bare)),
             ("on deleted rows", _pair(self.deleted_accuracy_updated,
                                       self.deleted_accuracy_retrained) + ", accuracy"),
             ("AccErr", _percent(self.acc_err)),
@@ -139,8 +147,9 @@ def shown(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _pair(updated: float | None, retrained: float | None) -> str:
-    return f"{shown(updated)} (retrained {shown(retrained)})"
+def _pair(updated: float | None, retrained: float | None, bare: bool = False) -> str:
+    """bare: what was released has noise, and what was retrained has none."""
+    return f"{shown(updated)} (retrained{' without noise' if bare else ''} {shown(retrained)})"
 
 
 def _percent(value: float | None) -> str:
@@ -151,11 +160,11 @@ def _share(value: float | None, of: str) -> str:
     return "-" if value is None else f"{100 * value:.3f} % {of}"
 
 
-def _apart(updated: float | None, control: float | None) -> str:
+def _apart(updated: float | None, control: float | None, rows: str) -> str:
     if updated is None:
         return "-"
     more = "" if control is None else f" ({control:.2e} if nothing is unlearned)"
-    return f"differ by {updated:.2e} on average on test rows{more}"
+    return f"differ by {updated:.2e} on average on {rows}{more}"
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             test = self._data.take(np.flatnonzero(self._data.remaining))
         n_deleted = int(np.count_nonzero(forgotten))
         asked = Question(self._fitted, self._state, self._data, test, gone, n_deleted)
-        return compare(asked, threshold=threshold, draws=draws, rng=rng)
+        made = compare(asked, threshold=threshold, draws=draws, rng=rng)
+        return made if X is not None else replace(made, measured_on="training")
 
     def without_data(self) -> Self:
         """A copy that predicts and holds no row: the released weights, the classes, the names.

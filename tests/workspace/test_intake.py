@@ -57,10 +57,10 @@ def trained(folder: Path) -> Workspace:
 @pytest.mark.parametrize(
     ("delimiter", "decimal", "encoding", "said"),
     [
-        (";", ",", "latin-1", "cells are cut at semicolons, letters are latin-1"),
-        ("\t", ".", "utf-16", "cells are cut at tabs, letters are utf-16"),
+        (";", ",", "latin-1", "CSV with semicolons, encoded as latin-1\n"),
+        ("\t", ".", "utf-16", "CSV with tabs, encoded as utf-16\n"),
         (",", ".", "utf-8-sig", None),
-        ("|", ",", "cp1252", "cells are cut at '|', letters are latin-1"),  # the same letters
+        ("|", ",", "cp1252", "CSV with '|', encoded as latin-1\n"),  # the same letters
     ],
 )
 def test_dialects_just_work_and_give_the_same_model(
@@ -73,8 +73,8 @@ def test_dialects_just_work_and_give_the_same_model(
     options = ["--label", "label", "--subject", "person", "--row-id", "record", "--random-state", 0]
     first = run("init", source, "-w", tmp_path / "csv", *options).stdout
     assert said is None or said in first
-    assert ("cells are cut" in first) == (said is not None)
-    assert ("fractions stand after a comma: age, income" in first) == (decimal == ",")
+    assert ("CSV with" in first) == (said is not None)
+    assert ("decimal commas in: age, income" in first) == (decimal == ",")
     run("init", tmp_path / "t.parquet", "-w", tmp_path / "parquet", *options)
     written = read(tmp_path / "csv")
     assert written.source.delimiter == delimiter
@@ -111,7 +111,10 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     more = ["--numeric", "age", "--numeric", "income", "--json"]
     made = json.loads(run("init", source, "-w", tmp_path / "b", *options, *more).stdout)
     assert made["columns"]["numeric"] == 2
-    assert ["are taken for missing" in remark for remark in made["remarks"]] == [True, True]
+    assert [remark.partition("and ")[2] for remark in made["remarks"]] == [
+        "is taken for missing",
+        "are taken for missing",
+    ]
     config = read(tmp_path / "b")
     assert config.columns["age"] == {
         "kind": "numeric",
@@ -121,7 +124,7 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     }
     assert "# fewer than 10 more are no numbers" in (tmp_path / "b" / "unfit.toml").read_text()
     said = run("train", "-w", tmp_path / "b").stdout
-    assert "column 'age': 1 values are no numbers and count as missing" in said
+    assert "column 'age': 1 value is no number and counts as missing" in said
     assert "column 'income': 2 values are no numbers" in said
     shown = run("predict", source, "-o", tmp_path / "p.csv", "-w", tmp_path / "b").stderr
     assert "3 values are no numbers and count as missing" in shown

@@ -77,11 +77,12 @@ def test_the_command_line_says_so(kept: Kept) -> None:
     assert "kept for audits until" in told.output
     assert "retention.audit_window" in told.output
     screen = run(app, ["status", "-w", str(kept.folder)], env={"COLUMNS": "200"}).output
-    assert "deleted rows (retention.audit_window), the last until" in screen
+    assert "deleted training row" in screen
+    assert "(retention.audit_window), the last until" in screen
     with Workspace(kept.folder, clock=lambda: datetime.now(UTC) - timedelta(days=31)) as ws:
         ws.forget(subjects=["p0007"])
     screen = run(app, ["status", "-w", str(kept.folder)], env={"COLUMNS": "200"}).output
-    assert "were to be removed by now, and nobody was there" in screen
+    assert "should be gone by now, and nothing ran that removes them; the next" in screen
     told = run(app, ["status", "--json", "-w", str(kept.folder)]).output
     assert '"retained_overdue_rows": ' in told
     assert '"audit_window_seconds": 2592000.0' in told

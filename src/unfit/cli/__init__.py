@@ -10,7 +10,8 @@ app = typer.Typer(
         "Linear classifiers that can forget. A workspace is made with `unfit init DATA`, then: "
         "train, predict, forget, status, audit, retrain, export; `unfit serve` puts it on the "
         "network. Exit codes: 0 done, 1 an audit says no, "
-        "2 an error, said in a sentence, that changed nothing."
+        "2 an error, said in a sentence, that changed nothing, 3 an audit cannot tell, "
+        "4 an id matched nobody (forget --strict)."
     ),
     no_args_is_help=True,
     add_completion=False,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from unfit.workspace.training import Told
 
 DEFAULT = "unfit-workspace"
+REMOVES = (
+    "the next `unfit forget`, `predict`, `audit`, `retrain` or `export` removes what is left, "
+    "and a running `unfit serve` does within a second or so"
+)
 _IMPORTED = time.perf_counter()
 
 WorkspaceOption = Annotated[
@@ -88,6 +92,10 @@ def since_start() -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - started
     except (OSError, AttributeError, ValueError, IndexError):
         return time.perf_counter() - _IMPORTED
+
+
+def counted(count: int, thing: str) -> str:
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def took(seconds: float) -> str:

@@ -16,8 +16,8 @@ def demo(
 
     On a made-up table of customers with several contracts each. While predictions go on, erasures
     arrive: of people at random, of people who left (targeted), and of those among them who weigh
-    most (informed). The policy decides when unlearning is no longer enough. Takes under a minute
-    once the kernels are compiled; everything is left in one folder.
+    most (informed). It retrains when a policy or a changed constant asks for it. Takes under a
+    minute once the kernels are compiled; everything is left in one folder.
     """
     from unfit.cli.story import as_dict, live_through, show
 

@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from unfit.cli.common import REMOVES, counted
 from unfit.store.records import HeldOut
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Status
@@ -30,16 +31,23 @@ def status_screen(found: Status, console: Console) -> None:
     facts.add_row(
         "remembered", f"{v.rows:,} training rows; {v.subjects:,} subjects in training and test"
     )
-    facts.add_row("forgotten", f"{found.forgotten_rows:,} rows in {found.applied:,} requests")
+    facts.add_row(
+        "forgotten",
+        f"{counted(found.forgotten_rows, 'row')} in {counted(found.applied, 'request')}",
+    )
     if found.unmatched:
         facts.add_row(
-            "matched nobody", f"{found.unmatched:,} requests: nobody had any of their ids"
+            "matched nobody",
+            f"{counted(found.unmatched, 'request')}: nobody had any of "
+            f"{'its' if found.unmatched == 1 else 'their'} ids",
         )
-    facts.add_row("pending", f"{found.pending:,} requests")
+    facts.add_row("pending", counted(found.pending, "request"))
     facts.add_row("policy", f"retrain when: {', '.join(found.policy)}")
     if found.decisions:
         last = found.decisions[-1]
-        facts.add_row("last decision", f"{last.action} (version {last.version}): {last.reason}")
+        why = f"{last.action} (version {last.version}): {last.reason}"
+        first = f"first model (version {last.version})"
+        facts.add_row("last decision", first if last.action == "open" else why)
     facts.add_row("standing", found.standing)
     if found.last_audit is not None:
         facts.add_row(
@@ -55,16 +63,17 @@ def status_screen(found: Status, console: Console) -> None:
         until = kept.until.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         facts.add_row(
             "kept for audits",
-            f"{kept.rows:,} deleted rows (retention.audit_window), the last until {until}",
+            f"{counted(kept.rows, 'deleted training row')} (retention.audit_window), the last "
+            f"until {until}",
         )
     if kept.overdue_rows:
         facts.add_row(
             "overdue",
-            f"{kept.overdue_rows:,} deleted rows were to be removed by now, and nobody was there; "
-            "the next command removes them, `unfit serve` does in time",
+            f"{counted(kept.overdue_rows, 'deleted training row')} should be gone by now, and "
+            f"nothing ran that removes them; {REMOVES}",
         )
     elif found.purge_due:
-        facts.add_row("purge", "not finished; the next `unfit forget` or `unfit audit` goes on")
+        facts.add_row("purge", f"not finished; {REMOVES}")
     console.print(facts, highlight=False)
     _estimates(found, console)
     _versions(found, console)
@@ -99,11 +108,12 @@ def _estimates(found: Status, console: Console) -> None:
     )
     line = round(height * found.threshold / top * 8)
     for row in range(height, 0, -1):
-        text = Text(f"{top * row / height:8.2g} % ")
+        at_line = 8 * (row - 1) < line <= 8 * row
+        label = found.threshold if at_line else top * row / height
+        text = Text(f"{label:8.2g} % ")
         for _, estimate, _action in points:
             eighths = round(height * 8 * estimate / top) - 8 * (row - 1)
             mark = _LEVELS[max(0, min(8, eighths))]
-            at_line = 8 * (row - 1) < line <= 8 * row
             style = "red" if estimate > found.threshold else "cyan"
             text.append(mark if mark != " " or not at_line else "-", style)
         console.print(text)
@@ -125,6 +135,7 @@ def _versions(found: Status, console: Console) -> None:
 
 def audit_screen(made: Report, console: Console) -> None:
     lines = dict(made.audit.lines())
+    lines["rows"] += " (held-out rows are not counted)"
     if made.deleted_from:
         lines["rows"] += f"; looked at {made.n_available:,} from {made.deleted_from}"
     table = Table.grid(padding=(0, 2))

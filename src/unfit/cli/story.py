@@ -88,10 +88,14 @@ def as_dict(story: Story, output: Path) -> dict[str, Any]:
 def show(story: Story, output: Path) -> None:
     trained, served = story.trained, story.served
     typer.echo(
-        f"trained on {trained.rows:,} contracts of {trained.subjects:,} made-up customers in "
-        f"{took(trained.seconds)}: test accuracy {trained.accuracy:.3f}"
+        f"{CONTRACTS:,} contracts of {trained.subjects:,} made-up customers; trained on "
+        f"{trained.rows:,} of the contracts in {took(trained.seconds)}, the other customers are "
+        f"held out: test accuracy {trained.accuracy:.3f}"
     )
-    Console().print(_table(story.waves))
+    console = Console()
+    if not console.is_terminal:
+        console.width = max(console.width, 100)
+    console.print(_table(story.waves))
     typer.echo(
         "each: median from the request being taken to the commit, by unlearning; purge: after it;\n"
         "estimate: the largest; retrain: the first request that led to one, to the commit"
@@ -246,7 +250,9 @@ class _Visitors:
 
 
 def _table(waves: Sequence[Wave]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), title="three waves of erasures")
+    table = Table(
+        box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title="three waves of erasures"
+    )
     names = ("wave", "asked", "people", "rows", "each", "purge", "estimate", "retrain",
              "accuracy")  # fmt: skip
     for name in names:

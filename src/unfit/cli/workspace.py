@@ -10,8 +10,10 @@ from rich.console import Console
 
 from unfit.cli.common import (
     DEFAULT,
+    REMOVES,
     JsonOption,
     WorkspaceOption,
+    counted,
     errors,
     find_workspace,
     progress,
@@ -127,10 +129,10 @@ def init(
     if made.dialect is not None and made.dialect != Dialect():
         name = {"\t": "tabs", ";": "semicolons", ",": "commas"}.get(made.dialect.delimiter)
         between = name or repr(made.dialect.delimiter)
-        typer.echo(f"cells are cut at {between}, letters are {made.dialect.encoding}")
+        typer.echo(f"CSV with {between}, encoded as {made.dialect.encoding}")
     by_comma = [c.name for c in made.columns if c.kind == "numeric" and c.decimal == ","]
     if by_comma:
-        typer.echo(f"fractions stand after a comma: {', '.join(by_comma)}")
+        typer.echo(f"decimal commas in: {', '.join(by_comma)}")
     if made.dropped:
         typer.echo(f"rows left out because label, subject or row id is missing: {made.dropped:,}")
     for remark in made.remarks:
@@ -180,11 +182,17 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
         if made.dropped:
             typer.echo(f"rows left out because label, subject or id is missing: {made.dropped:,}")
         for name, count in made.unreadable.items():
-            typer.echo(f"column {name!r}: {count:,} values are no numbers and count as missing")
+            typer.echo(f"column {name!r}: {_no_numbers(count)}")
         if made.left_out:
             typer.echo(f"rows left out because the deletion list names them: {made.left_out:,}")
         if not again:
             typer.echo(f"ids of the forgotten will be listed in {os.path.relpath(ws.list_path)}")
+
+
+def _no_numbers(count: int) -> str:
+    if count == 1:
+        return "1 value is no number and counts as missing"
+    return f"{count:,} values are no numbers and count as missing"
 
 
 def predict(
@@ -228,7 +236,7 @@ def predict(
     if made.unseen:
         said.append(f"{made.unseen:,} with a category never seen")
     if made.unreadable:
-        said.append(f"{made.unreadable:,} values are no numbers and count as missing")
+        said.append(_no_numbers(made.unreadable))
     typer.echo(", ".join(said), err=True)
     if made.formulas and output.suffix != ".parquet":
         typer.echo(
@@ -287,6 +295,10 @@ def forget(
         named = [r for some in rows or () for r in some.split(",") if r.strip()]
         people = [*(subject or ()), *(given if not by_row else ())]
         named += [*(row or ()), *(given if by_row else ())]
+        if not (people or named or stdin or file):
+            raise BadInput(
+                "whom? Name people with --subject, --file or --stdin, or rows with --row or --rows"
+            )
         with Workspace(find_workspace(workspace)) as ws, progress(as_json) as told:
             told("forgetting", 0, 0)
             made = ws.forget(
@@ -302,30 +314,33 @@ def forget(
     if made.subjects:
         what = "would forget" if dry_run else "forgot"
         typer.echo(
-            f"{what} {made.rows:,} row{'' if made.rows == 1 else 's'} of {made.subjects:,} "
-            f"{'id' if made.subjects == 1 else 'ids'}" + _durations(made)
+            f"{what} {counted(made.rows, 'row')} of {counted(made.subjects, 'id')}"
+            + _durations(made)
         )
-    else:
+    elif made.action != "keep":  # for others, whose requests waited
         typer.echo(f"nobody {'would be' if dry_run else 'was'} forgotten")
     _warn_of_unknown(made)
     if made.repeated:
         typer.echo(f"already forgotten or named twice: {_few(made.repeated)}")
     action = {"employ": "the updated model is employed", "retrain": "retrained",
-              "withdraw": "the model is withdrawn", "keep": "the model stays"}  # fmt: skip
-    if dry_run:
+              "withdraw": "the model is withdrawn"}  # fmt: skip
+    if made.action == "keep":
+        why = "they were held out, not trained on"
+        if not made.subjects:
+            why = f"nobody {'would be' if dry_run else 'was'} forgotten"
+        typer.echo(f"{'expected: ' if dry_run else ''}version {made.version} stays in use: {why}")
+    elif dry_run:
         typer.echo(f"expected: {action[made.action]}: {made.reason}")
-        return
-    typer.echo(f"version {made.version}: {action[made.action]}: {made.reason}")
+    else:
+        typer.echo(f"version {made.version}: {action[made.action]}: {made.reason}")
     if made.kept_until is not None:
         until = made.kept_until.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         typer.echo(
-            f"kept for audits until {until} (retention.audit_window): {made.kept_rows:,} deleted "
-            f"row{'' if made.kept_rows == 1 else 's'}, without ids"
+            f"kept for audits until {until} (retention.audit_window): "
+            f"{counted(made.kept_rows, 'deleted training row')}, without ids"
         )
     if made.purge_due:
-        typer.echo(
-            "the purge is not finished (a reader holds the database); the next command goes on"
-        )
+        typer.echo(f"the purge is not finished (somebody reads the database); {REMOVES}")
 
 
 def _durations(made: "Forgotten") -> str:

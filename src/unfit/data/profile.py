@@ -67,10 +67,11 @@ class Profile:
         """What a person should know of a column that is read otherwise than they may think."""
         known = self.rows - self.missing
         examples = ", ".join(f"{shorten(text)} in row {row}" for text, row in self.strays)
+        verb = "is" if self.unreadable == 1 else "are"
         if self.lenient and self.unreadable:
             return (
                 f"column {self.name!r}: {self.numbers:,} of {known:,} values are numbers; "
-                f"{self.unreadable:,} are not ({examples}) and are taken for missing"
+                f"{self.unreadable:,} {verb} not ({examples}) and {verb} taken for missing"
             )
         if self.seen == "category" and self.unclear and self.numbers == known:
             return (
@@ -78,7 +79,6 @@ class Profile:
                 f"({examples}), so it is read as a category; --decimal , reads it as numbers"
             )
         if self.nearly_numeric:
-            verb = "is" if self.unreadable == 1 else "are"
             return (
                 f"column {self.name!r}: {self.numbers:,} of {known:,} values are numbers, "
                 f"{self.unreadable:,} {verb} not ({examples}), so it is read as a category; "

@@ -11,6 +11,7 @@ from unfit.data.dialect import Dialect
 from unfit.data.profile import Look, Profile, Wanted, look, looks_like_an_id
 from unfit.data.sources import CsvSource, Location, Source, open_source
 from unfit.errors import BadInput
+from unfit.methods import METHODS
 from unfit.workspace import config as configuration
 from unfit.workspace import toml
 from unfit.workspace.config import (
@@ -85,6 +86,10 @@ def init(
         raise BadInput(f"{folder} is a file; a workspace is a folder")
     if decimal not in (None, ".", ","):
         raise BadInput(f"--decimal {decimal}: a fraction stands after '.' or ','")
+    if method not in METHODS:
+        raise BadInput(f"--method {method}: there are {', '.join(METHODS)}")
+    if not 0 < test_share < 1:
+        raise BadInput(f"--test-share {test_share:g}: a share is between 0 and 1, such as 0.2")
     asked = _source(source, folder, table, query, format, tuple(missing))
     asked = replace(asked, delimiter=delimiter, encoding=encoding)
     location = _location(asked, source)
@@ -93,7 +98,9 @@ def init(
     names = rows.columns()
     if label is None:
         if "label" not in names:
-            raise BadInput(f"which column is to be predicted? --label; there are {_few(names)}")
+            raise BadInput(
+                f"--label is missing: which column is to be predicted? There are {_few(names)}"
+            )
         label = "label"
     roles = RolesTable(label, subject, row_id, tuple(positive), drop_missing)
     _check_roles(asked, roles, ignore)

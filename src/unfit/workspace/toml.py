@@ -127,7 +127,11 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     put("min_rows", config.preprocessing.min_rows,
         "fewer rows make no category and no mean: they would be about single people")  # fmt: skip
     p = config.policy
-    table("policy", "When an erasure is answered by retraining: any of the named.")
+    table(
+        "policy",
+        "When an erasure is answered by retraining: any of the named.",
+        'A changed constant or an emptied class retrains under each of them, even "never".',
+    )
     put("retrain_when", p.retrain_when,
         "of these and: accuracy, count, share, always, never")  # fmt: skip
     put("distance", p.distance,

@@ -49,7 +49,7 @@ class Overview:
         late = self.now.retained
         if late.overdue_rows and late.overdue_since is not None:
             return "warn", (
-                f"{late.overdue_rows:,} deleted rows were to be removed by "
+                f"{late.overdue_rows:,} deleted training rows were to be removed by "
                 f"{moment(late.overdue_since)} UTC and are still here."
             )
         audit, version = self.last_audit, self.now.version
