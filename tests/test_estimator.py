@@ -207,6 +207,24 @@ def test_the_largest_curvature_is_that_of_the_hessian():
         assert 0.95 * exact < found <= exact * (1 + 1e-9)
 
 
+def test_an_audit_says_which_rows_it_measured_on(cancer):
+    X, y = cancer
+    clf = model("fisher", l2=1e-3).fit(X[:400], y[:400])
+    clf.unlearn([3])
+    own = clf.audit()
+    assert own.accuracy_updated == clf.score(np.delete(X[:400], 3, 0), np.delete(y[:400], 3))
+    assert "399 training rows remain, 1 was deleted" in str(own)
+    assert "training accuracy" in str(own)
+    assert "of the remaining training rows" in str(own)
+    assert "test" not in str(own)
+    held_out = str(clf.audit(X[400:], y[400:]))
+    assert "test accuracy" in held_out
+    assert "of test rows" in held_out
+    noisy = model("fisher", l2=1e-3, sigma=0.1).fit(X[:400], y[:400])
+    noisy.unlearn([3])
+    assert str(noisy.audit(X[400:], y[400:])).count("(retrained without noise") == 3
+
+
 def test_audit_verdict_against_the_threshold(cancer):
     X, y = cancer
     clf = model("influence", l2=1e-4).fit(X, y)

@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 from workspaces import Kept, make
 
+import people
 from unfit.cli import app
 from unfit.workspace import Workspace
 
@@ -86,3 +87,27 @@ def test_the_command_line_says_so(kept: Kept) -> None:
     told = run(app, ["status", "--json", "-w", str(kept.folder)]).output
     assert '"retained_overdue_rows": ' in told
     assert '"audit_window_seconds": 2592000.0' in told
+
+
+@pytest.mark.parametrize(
+    ("command", "removes"),
+    [
+        (["forget", "--subject", "p0009"], True),
+        (["predict", "people.csv", "--output", "out.csv"], True),
+        (["audit"], True),
+        (["retrain"], True),
+        (["export", "--output", "model.zip"], True),
+        (["status"], False),
+    ],
+)
+def test_which_commands_remove_what_is_overdue(
+    kept: Kept, command: list[str], removes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    people.write(people.people(n=20), tmp_path / "people.csv")
+    with Workspace(kept.folder, clock=lambda: datetime.now(UTC) - timedelta(days=31)) as ws:
+        ws.forget(subjects=["p0003"])
+    result = run(app, [*command, "-w", str(kept.folder)])
+    assert result.exit_code in (0, 3), result.output
+    with kept.open() as ws:
+        assert (ws.status().retained.overdue_rows == 0) == removes

@@ -88,9 +88,9 @@ def as_dict(story: Story, output: Path) -> dict[str, Any]:
 def show(story: Story, output: Path) -> None:
     trained, served = story.trained, story.served
     typer.echo(
-        f"{CONTRACTS:,} contracts of {trained.subjects:,} made-up customers; trained on "
-        f"{trained.rows:,} of the contracts in {took(trained.seconds)}, the other customers are "
-        f"held out: test accuracy {trained.accuracy:.3f}"
+        f"{CONTRACTS:,} contracts of {trained.subjects:,} made-up customers, some held out\n"
+        f"trained on {trained.rows:,} of the contracts in {took(trained.seconds)}: test accuracy "
+        f"{trained.accuracy:.3f}"
     )
     console = Console()
     if not console.is_terminal:
