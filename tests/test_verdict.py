@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import unfit
+from unfit import noise_check
 from unfit.audit import Audit
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
@@ -16,6 +19,7 @@ from unfit.methods import METHODS, Settings
 from unfit.retrained import retrain
 from unfit.verdict import (
     LIMIT,
+    Added,
     Behaviour,
     Distances,
     Noise,
@@ -127,6 +131,76 @@ def test_released_weights_that_were_left_as_they_were_are_seen_beside_a_good_cen
     assert clf.audit(random_state=1).outcome == "not forgotten"
 
 
+FAST = {"epochs": 20, "batch_size": 64, "learning_rate": 1.0, "period": 1}
+
+
+@pytest.mark.parametrize("method", ["fisher", "retrain", "deltagrad"])
+@pytest.mark.parametrize("sigma", [0.01, 0.3, 20.0])
+def test_weights_in_use_that_are_not_the_centre_and_its_noise_are_seen(
+    method: str, sigma: float
+) -> None:
+    X, y = made_up()
+    options = FAST if method == "deltagrad" else {}
+    clf = unfit.LogisticRegression(method, random_state=0, sigma=sigma, **options).fit(X, y)
+    clf.unlearn([7])
+    state = clf._state
+    assert state.kept_centre is not None
+    good = clf.audit(random_state=1)
+    assert good.outcome == "forgotten", good.verdict
+    if sigma > 0.1:  # which hides one row
+        assert "of the weights before noise" in good.reason
+    noise = state.weights - state.kept_centre
+    for served in (100 + 100 * sigma + 0 * noise, state.kept_centre + 8 * noise,
+                   state.kept_centre + noise / 50, state.kept_centre.copy()):  # fmt: skip
+        clf._state = replace(state, weights=served)
+        bad = clf.audit(random_state=1)
+        assert bad.outcome == "not forgotten", bad.verdict
+        assert f"noise of the size that sigma {sigma:g} says" in bad.reason
+
+
+def test_added_noise_is_what_it_is_said_to_be_or_not() -> None:
+    """Against SciPy's distribution."""
+    for degrees in (1, 13, 5000):
+        least, most = stats.chi2.ppf(1e-6, degrees), stats.chi2.isf(1e-6, degrees)
+        for length, expected in ((0.99 * least, False), (1.01 * least, True),
+                                 (0.99 * most, True), (1.01 * most, False)):  # fmt: skip
+            added = Added(sigma=1.0, low=float(length), high=float(length), degrees=degrees)
+            assert added.is_noise is expected
+    assert not Added(sigma=1.0, low=np.nan, high=np.nan, degrees=3).is_noise
+
+
+@pytest.mark.parametrize("limit", ["exact", "bounded", "wide"])
+def test_noise_of_fisher_keeps_its_law_whatever_the_way_to_look(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if limit == "bounded":
+        monkeypatch.setattr(noise_check, "_ROOTS", 0)
+    X, y = made_up(300, 30)
+    data = CpuEngine(X.astype(np.float64), y.astype(np.int32), 2, True)
+    method = METHODS["fisher"](Settings(l2=1e-3, sigma=0.5))
+    found = retrain(method, data)
+    assert found.factors is not None
+    seen = found if limit != "wide" else replace(found, factors=None)
+    rng = np.random.default_rng(0)
+    hessian = data.hessian_sum(found.weights)[0] + 1e-3 * 300 * np.eye(31)
+    root = np.real(scipy.linalg.sqrtm(hessian))
+    for _ in range(50):
+        state = method.release(found.weights, data, rng)
+        added = noise_check.added(method, state, data, seen)
+        assert added is not None
+        v = (state.weights - found.weights)[0]
+        exact = v @ root @ v / 0.25
+        assert added.low <= exact <= added.high
+        assert added.degrees == 31
+        assert added.is_noise
+        if limit == "exact":
+            assert added.low * noise_check.SLACK == pytest.approx(exact)
+    for served in (found.weights + 100, found.weights.copy()):
+        changed = noise_check.added(method, replace(state, weights=served), data, seen)
+        assert changed is not None
+        assert not changed.is_noise
+
+
 def test_influence_is_compared_with_its_own_noise_term() -> None:
     good = audited("influence", [7], forget=True, sigma=3.0)
     assert good.compared == "weights with the same noise term"
@@ -167,6 +241,16 @@ def test_some_of_the_deleted_rows_cannot_condemn_for_the_others() -> None:
     assert judge_distances(d, SAME, 1.0, 9).outcome == "cannot tell"
     assert judge_distances(replace(d, along=0.9), SAME, 1.0, 9).outcome == "not forgotten"
     assert judge_distances(replace(d, updated=0.05), SAME, 1.0, 9).outcome == "forgotten"
+
+
+def test_rows_that_weigh_more_than_any_clear_nobody() -> None:
+    """Made-up rows enlarge the control, and with it what may be left."""
+    d = Distances(updated=1.0, floor=1e-12, control=50.0, along=0.02, one_row=ONE_ROW)
+    said = judge_distances(d, SAME, 1.0, 1)
+    assert said.outcome == "cannot tell"
+    assert "make sure that they are the deleted rows" in said.reason
+    assert judge_distances(d, SAME, 1.0, 100).outcome == "forgotten"  # as many may weigh so much
+    assert judge_distances(replace(d, updated=0.2), SAME, 1.0, 1).outcome == "forgotten"
 
 
 def test_noise_larger_than_the_influence_is_said_in_words() -> None:

@@ -15,8 +15,10 @@ from unfit.core.metrics import Quality, accuracy_disparity, accuracy_error, qual
 from unfit.core.objective import Rows, class_probabilities, margins
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State
+from unfit.noise_check import added, root_times
 from unfit.retrained import SAMPLE, Retraining, draw, replayed, retrain
 from unfit.verdict import (
+    Added,
     Behaviour,
     Distances,
     Noise,
@@ -25,6 +27,7 @@ from unfit.verdict import (
     Verdict,
     judge_distances,
     judge_noise,
+    judge_released,
 )
 
 Compared = Literal["weights", "weights before noise", "weights with the same noise term"]
@@ -210,7 +213,9 @@ def compare(
     noise = _noise(q, retrained, reference, control, rng)
     noisy = q.method.settings.sigma > 0  # which changes what is said of people by itself
     seen = Behaviour(0.0, None, 0) if noisy else _behaviour(on_test, on_deleted, acc_dis)
-    verdict = _judge(q, distances, seen, noise, threshold)
+    beyond = added(q.method, q.state, q.data, retrained)
+    exact = judge_distances(distances, seen, threshold, q.n_deleted)
+    verdict = _judge(q, exact, noise, beyond)
     of_deleted = (
         [on_deleted.retrained.accuracy] if on_deleted.retrained.accuracy is not None else []
     )
@@ -307,16 +312,11 @@ def _distances(
     )
 
 
-def _judge(
-    q: Question, distances: Distances, seen: Behaviour, noise: Noise | None, threshold: float
-) -> Verdict:
+def _judge(q: Question, exact: Verdict, noise: Noise | None, beyond: Added | None) -> Verdict:
     if q.n_deleted == 0 and len(q.deleted) == 0:
         return Verdict("forgotten", "nothing was deleted, so there is nothing to forget")
-    exact = judge_distances(distances, seen, threshold, q.n_deleted)
     if q.state.kept_centre is not None:
-        of_released = None if noise is None else judge_noise(noise)
-        failed = of_released is not None and of_released.outcome == "not forgotten"
-        return of_released if failed and of_released is not None else exact
+        return judge_released(exact, beyond, noise)
     if noise is None:
         if exact.outcome == "not forgotten" and _blurred(q):
             return Verdict(
@@ -373,11 +373,8 @@ def _whitened(method: Method, retrained: Retraining, shift: np.ndarray) -> np.nd
     """
     if method.noise != "steps" or retrained.factors is None:
         return shift
-    made = []
-    for factor, one in zip(retrained.factors, shift, strict=True):
-        values, vectors = np.linalg.eigh(factor.hessian)
-        made.append(vectors @ (np.sqrt(values.clip(0)) * (vectors.T @ one)))
-    return np.array(made)
+    pairs = zip(retrained.factors, shift, strict=True)
+    return np.array([root_times(factor, one) for factor, one in pairs])
 
 
 def _released(

@@ -13,11 +13,14 @@ before, it rests on where the model stands among retrainings with noise of their
 from dataclasses import dataclass
 from typing import Literal
 
+from scipy import special
+
 Outcome = Literal["forgotten", "not forgotten", "cannot tell"]
 
 LIMIT = 0.1  # the share of the deleted rows' influence that may be left
 SEPARATION = 4.0  # spreads between the retrained and the control below which noise hides it
 HIDES_A_ROW = 0.5  # of a typical row's influence: a distance in which one row would be lost
+NEVER = 1e-6  # a chance below which noise is not what it is said to be
 _ABOVE_ROUNDING = 10.0  # times the numerical floor that a measurable influence must be
 
 
@@ -94,6 +97,24 @@ class Noise:
     spread: float
 
 
+@dataclass(frozen=True)
+class Added:
+    """What was added to the centre: its squared length, between low and high, in the unit in which
+    noise of this sigma is chi-squared with so many degrees."""
+
+    sigma: float
+    low: float
+    high: float
+    degrees: int
+
+    @property
+    def is_noise(self) -> bool:
+        """Neither longer nor shorter than noise of this sigma is."""
+        most = float(special.chdtri(self.degrees, NEVER))
+        least = 2 * float(special.gammaincinv(self.degrees / 2, NEVER))
+        return self.low <= most and self.high >= least  # False for what is not a number
+
+
 def judge_distances(d: Distances, seen: Behaviour, threshold: float, n_deleted: int) -> Verdict:
     """Weights without noise against a retraining without noise."""
     if d.control is None:
@@ -125,7 +146,21 @@ def judge_distances(d: Distances, seen: Behaviour, threshold: float, n_deleted: 
             "not forgotten",
             f"AccDis {seen.acc_dis:.3g} % is over the threshold of {threshold:g} %",
         )
+    expected = _expected_at_most(d, n_deleted)
+    if expected is not None and d.updated > max(LIMIT * expected, _ABOVE_ROUNDING * d.floor):
+        return Verdict(
+            "cannot tell",
+            f"{share}, but these rows weigh more than {n_deleted:,} can be expected to, and the "
+            f"distance to a retraining is over {percent(LIMIT)} of that; make sure that they are "
+            "the deleted rows",
+        )
     return Verdict("forgotten", share + _power(d))
+
+
+def _expected_at_most(d: Distances, n_deleted: int) -> float | None:
+    """If all deleted rows had pulled the same way, and one of them harder than 19 in 20 rows do."""
+    one = d.one_row
+    return None if one is None else one.high + max(0, n_deleted - 1) * one.mean
 
 
 def _power(d: Distances) -> str:
@@ -151,15 +186,36 @@ def _by_single_rows(d: Distances, n_deleted: int) -> Verdict:
     said = f"the weights are {rows:.2g} of a typical row's influence away from a retraining"
     if d.updated <= LIMIT * one.low:
         return Verdict("forgotten", f"{said}, too close to contain a row more")
-    # if all deleted rows had pulled the same way, and one of them harder than 19 in 20 rows do
-    most = one.high + max(0, n_deleted - 1) * one.mean
-    if d.updated > LIMIT * most:
+    expected = _expected_at_most(d, n_deleted)
+    if expected is not None and d.updated > LIMIT * expected:
         return Verdict(
             "not forgotten",
             f"{said}, over {percent(LIMIT)} of what {n_deleted:,} rows can be expected to weigh at "
             "most",
         )
     return Verdict("cannot tell", f"{said}, which may be much or little of the deleted; {advice}")
+
+
+def judge_released(exact: Verdict, added: Added | None, noise: Noise | None) -> Verdict:
+    """Weights that were released with noise, where those from before it were judged exactly."""
+    if exact.outcome == "not forgotten":
+        return exact
+    if added is not None and not added.is_noise:
+        return Verdict(
+            "not forgotten",
+            "the weights in use are not the centre plus noise of the size that sigma "
+            f"{added.sigma:g} says",
+        )
+    released = None if noise is None else judge_noise(noise)
+    if released is not None and released.outcome == "not forgotten":
+        return released
+    if exact.outcome == "forgotten" and (released is None or released.outcome == "cannot tell"):
+        return Verdict(
+            "forgotten",
+            f"{exact.reason}; this is of the weights before noise, from which those in use differ "
+            "as noise of this sigma does",
+        )
+    return exact
 
 
 def judge_noise(noise: Noise) -> Verdict:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 from workspaces import make
@@ -12,6 +13,7 @@ from workspaces import make
 import people
 from unfit.cli import app
 from unfit.data import dataset as datasets
+from unfit.errors import BadInput
 from unfit.workspace import Workspace, auditing
 
 TABLE = people.people(n=3000, subjects=1200)
@@ -60,12 +62,53 @@ def test_one_person_forgotten_and_one_who_is_not(ws: Workspace, tmp_path: Path) 
         assert report.passed is True
 
 
+def test_rows_of_nobody_who_was_forgotten_are_refused(ws: Workspace, tmp_path: Path) -> None:
+    """They would enlarge the control, and so what may be left of those who were."""
+    who = subject(ws)
+    forget_nothing(ws, who)
+    own = pq.read_table(rows_of(who, tmp_path))
+    made_up = pa.concat_tables([own] * 40)
+    ages = pa.array([90.0 * 40] * made_up.num_rows)
+    names = made_up.column_names
+
+    def ask(table: pa.Table) -> auditing.Report:
+        return ws.audit(deleted=people.write(table, tmp_path / "asked.parquet"), random_state=0)
+
+    for column, ids in (("record", [f"x{i}" for i in range(len(ages))]), ("person", None)):
+        values = pa.array(ids if ids is not None else ["nobody"] * len(ages))
+        table = made_up.set_column(names.index(column), column, values)
+        if column == "person":
+            table = table.drop_columns(["record"])
+        with pytest.raises(BadInput, match=rf"{len(ages)} rows whose '{column}' is not of anybody"):
+            ask(table)
+    with pytest.raises(BadInput, match="no column 'record' or 'person'"):
+        ask(made_up.drop_columns(["record", "person"]))
+    assert ask(own.drop_columns(["record"])).outcome == "not forgotten"
+    # the right ids with other values: what they weigh is more than so few rows do
+    wrong = made_up.set_column(names.index("age"), "age", ages)
+    assert ask(wrong).outcome != "forgotten"
+
+
 def test_without_the_deleted_rows_one_person_left_in_is_seen(ws: Workspace) -> None:
     forget_nothing(ws, subject(ws))
     report = ws.audit(random_state=0)
     assert report.n_available == 0
     assert report.outcome == "not forgotten"
     assert "of a typical row's influence" in report.verdict
+
+
+def test_weights_in_use_that_are_not_those_that_were_made_are_seen(tmp_path: Path) -> None:
+    """Without the deleted rows: the centre is good, and something else is served."""
+    with make(tmp_path / "w", None, table=TABLE, sigma=0.5).open() as ws:
+        ws.forget(subjects=[subject(ws)])
+        assert ws.audit(random_state=0).outcome == "forgotten"
+        with ws._writing() as keeper:
+            loaded = keeper.load()
+            other = np.full_like(loaded.state.weights, 100.0)
+            loaded.state = replace(loaded.state, weights=other)
+        report = ws.audit(random_state=0)
+    assert report.outcome == "not forgotten"
+    assert "the weights in use are not the centre plus noise" in report.verdict
 
 
 def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:

@@ -441,7 +441,9 @@ def accept_loss(
 def audit(
     deleted: Annotated[
         Path | None,
-        typer.Option(help="The deleted rows with their labels, if you have them (CSV or Parquet)."),
+        typer.Option(
+            help="The deleted rows with their ids and labels, if you have them (CSV or Parquet)."
+        ),
     ] = None,
     threshold: Annotated[
         float | None,

@@ -4,6 +4,7 @@ Deleted rows come from the audit window, if the owner keeps one, or from the aud
 They are kept as they came, so that they can be encoded as the model in use wants them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from unfit import disk
@@ -24,12 +26,13 @@ from unfit.data.text import as_text
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import BadInput
 from unfit.methods import Method, State
-from unfit.store.records import Version
+from unfit.store.records import IdKind, Version
 from unfit.store.repository import Store
 from unfit.verdict import Outcome
 from unfit.workspace.config import Config
 from unfit.workspace.constants import differing
 from unfit.workspace.constants import verdict as constants_verdict
+from unfit.workspace.forgetting import forgotten_before
 from unfit.workspace.loaded import Loaded
 from unfit.workspace.training import Told
 
@@ -130,7 +133,7 @@ def gather(
 ) -> Evidence:
     """Copy what is needed; the writer's lock is held."""
     if deleted is not None:
-        rows, origin = _from_file(deleted, loaded, config), deleted.name
+        rows, origin = _from_file(deleted, loaded, config, store), deleted.name
     else:
         rows, origin = _from_window(retained, loaded), "the audit window"
     test = loaded.test_rows().take(loaded.test_positions(np.empty(0, np.int64)))
@@ -148,12 +151,12 @@ def check_request(threshold: float, draws: int | None) -> None:
         raise BadInput(f"draws must be at least 1, got {draws}")
 
 
-def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:
+def _from_file(path: Path, loaded: Loaded, config: Config, store: Store) -> Rows:
     roles = config.the_roles()
     source = open_source(config.source.beside(path))
     if roles.label not in source.columns():
         raise BadInput(f"{path.name} has no column {roles.label!r}: an audit needs the labels")
-    _check_gone(source, loaded, roles)
+    _check_gone(source, loaded, roles, store)
     X, texts = _encoded(source.blocks(), loaded, roles.label, path.name, source.columns())
     if not texts:
         raise BadInput(f"{path.name} has no rows")
@@ -167,25 +170,43 @@ def _from_file(path: Path, loaded: Loaded, config: Config) -> Rows:
     return _rows(X[labelled], classes, loaded)
 
 
-def _check_gone(source: Source, loaded: Loaded, roles: Roles) -> None:
-    """Rows that are still remembered say nothing of what was forgotten."""
-    dataset, columns = loaded.dataset, source.columns()
-    by_row = roles.row_id is not None and roles.row_id in columns
-    name = roles.row_id if by_row else roles.subject
-    if name is None or name not in columns:
+def _check_gone(source: Source, loaded: Loaded, roles: Roles, store: Store) -> None:
+    """Only rows that were forgotten here say what is left of them; a label is needed to count."""
+    columns = source.columns()
+    known = [name for name in (roles.row_id, roles.subject) if name is not None]
+    if not known:  # rows go by their numbers, which a file of some of them does not have
         return
-    there = 0
-    for batch in source.blocks([name]):
-        for text in as_text(batch.column(name)).to_pylist():
-            if text is None:
-                continue
-            rows = dataset.subject_rows(text) if not by_row else dataset.row(text)
-            there += rows is not None and (by_row or bool(loaded.live[rows].any()))
+    name = next((one for one in known if one in columns), None)
+    if name is None:
+        raise BadInput(
+            f"{source.name} has no column {' or '.join(map(repr, known))}: it tells an audit that "
+            "the rows are those that were forgotten"
+        )
+    kind: IdKind = "row" if name == roles.row_id else "subject"
+    rows: Counter[str | None] = Counter()
+    for batch in source.blocks([name, roles.label]):
+        labelled = pc.is_valid(as_text(batch.column(roles.label)))
+        rows.update(as_text(batch.column(name)).filter(labelled).to_pylist())
+    there = sum(n for text, n in rows.items() if text and _remembered(loaded, kind, text))
     if there:
         raise BadInput(
             f"{source.name} holds {there:,} rows of people who are still remembered; give the "
             "deleted rows only"
         )
+    gone = forgotten_before(store, [(kind, text) for text in rows if text])
+    strange = sum(n for text, n in rows.items() if text is None or (kind, text) not in gone)
+    if strange:
+        raise BadInput(
+            f"{source.name} holds {strange:,} rows whose {name!r} is not of anybody who was "
+            "forgotten here; give the deleted rows only"
+        )
+
+
+def _remembered(loaded: Loaded, kind: IdKind, text: str) -> bool:
+    if kind == "row":
+        return loaded.dataset.row(text) is not None
+    rows = loaded.dataset.subject_rows(text)
+    return rows is not None and bool(loaded.live[rows].any())
 
 
 def _from_window(folder: Path, loaded: Loaded) -> Rows:
