@@ -88,8 +88,8 @@ def test_a_folder_without_it_is_no_workspace(tmp_path: Path) -> None:
         ({"positive": ["perhaps"]}, "never has the positive value 'perhaps'"),
         ({"store": "mysql://x"}, "sqlite or a postgresql"),
         ({"audit_window": "long"}, r"retention\.audit_window must be"),
-        ({"method": "magic"}, r"model\.method"),
-        ({"test_share": 2.0}, r"split\.test_share"),
+        ({"method": "magic"}, "--method"),
+        ({"test_share": 2.0}, "--test-share"),
         ({"subject": None}, "--subject or --row-id, or leave it out"),
     ],
 )
