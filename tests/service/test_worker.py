@@ -346,6 +346,20 @@ def test_a_worker_purges_once_for_many_batches(kept: Kept, monkeypatch: pytest.M
         assert reached.count("purge.start") == 2
 
 
+def test_a_worker_that_ends_leaves_no_bytes_behind(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It purges once in a while; when it is told to stop, at once."""
+    monkeypatch.setattr(worker_module, "PURGE_SECONDS", 3600.0)
+    with kept.open() as ws:
+        with working(kept.folder) as at_work:
+            at_work.worker._purge_at = float("inf")
+            ws.submit(subjects=["p0003"])
+            applied(ws, 1)
+            assert ws.store.model().purge_due
+        assert not ws.store.model().purge_due
+
+
 def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept) -> None:
     with kept.open() as lazy, kept.open() as other:
         lazy.purge_later()
