@@ -14,6 +14,7 @@ import people
 from unfit.cli import app
 from unfit.data import dataset as datasets
 from unfit.errors import BadInput
+from unfit.pages.audit import audit_page
 from unfit.workspace import Workspace, auditing
 
 TABLE = people.people(n=3000, subjects=1200)
@@ -116,8 +117,46 @@ def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:
     report = ws.audit(random_state=0)
     kept = ws.store.audits()[-1]
     assert kept.passed is report.passed
-    assert replace(auditing.Report.of(kept.report), id=report.id) == report
+    of_store = report.recorded(ws.config.preprocessing.min_rows)
+    assert replace(auditing.Report.of(kept.report), id=report.id) == of_store
     assert kept.report["outcome"] == "forgotten"
+
+
+def test_the_records_hold_no_equation_about_a_person(tmp_path: Path) -> None:
+    """Of one deleted row, the log-loss is what the model says of them, digit by digit."""
+    kept = make(
+        tmp_path / "w", None, table=TABLE,
+        edit=lambda text: text.replace("min_rows = 1 ", "min_rows = 10"),
+    )  # fmt: skip
+    with kept.open() as ws:
+        who = subject(ws)
+        ws.forget(subjects=[who])
+        report = ws.audit(deleted=rows_of(who, tmp_path), random_state=0)
+        stored = ws.store.audits()[-1].report
+        page = audit_page(auditing.Report.of(stored), ws.status())
+    assert 0 < report.n_available < 10
+    assert report.audit.deleted_log_loss_updated is not None  # whoever has the rows may see it
+    of_deleted = {k: v for k, v in stored.items() if k.startswith(("deleted_", "acc_dis"))}
+    assert of_deleted.pop("deleted_from") == "gone.parquet"
+    assert set(of_deleted.values()) == {None}, of_deleted
+    assert (stored["disparities"], stored["verdict"]) == ([], report.verdict)
+    assert "fewer deleted rows than preprocessing.min_rows" in page
+    figures = [v for k, v in stored.items() if isinstance(v, float) and k != "threshold"]
+    assert len(figures) > 10
+    assert all(v == float(f"{v:.3g}") for v in figures), stored
+    assert stored["log_loss_updated"] == pytest.approx(report.audit.log_loss_updated, rel=0.01)
+
+
+def test_of_many_deleted_rows_the_figures_are_kept_rounded(ws: Workspace) -> None:
+    report = ws.audit(random_state=0)
+    many = replace(
+        report,
+        n_available=10,
+        audit=replace(report.audit, deleted_log_loss_updated=0.16706695, acc_dis=1.23456),
+    ).recorded(10)
+    assert (many.audit.deleted_log_loss_updated, many.audit.acc_dis) == (0.167, 1.23)
+    few = replace(many, n_available=9).recorded(10)
+    assert (few.audit.deleted_log_loss_updated, few.audit.acc_dis) == (None, None)
 
 
 def test_the_exit_code_is_the_verdict(tmp_path: Path) -> None:

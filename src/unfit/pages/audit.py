@@ -8,6 +8,10 @@ from unfit.workspace.results import Status
 
 SHOWN = 30  # decisions on a page
 OUTCOMES = {"forgotten": "passed", "not forgotten": "failed", "cannot tell": "open"}  # styles
+TOO_FEW = (
+    "not kept: fewer deleted rows than preprocessing.min_rows were at hand, and what is said of so "
+    "few tells of each"
+)
 
 
 def audit_page(report: Report, status: Status) -> str:
@@ -47,9 +51,9 @@ def facts_of(report: Report) -> list[tuple[str, str, str]]:
          f"between the {a.compared} and those of a retraining, relative to their length"),
         ("Probabilities", _probabilities(a.probabilities_differ, a.control_probabilities_differ),
          "mean difference between the model's and a retrained model's, on held-out rows"),
-        ("On deleted rows", _probabilities(a.deleted_probabilities_differ,
-                                           a.deleted_control_probabilities_differ),
-         "the same on the deleted rows that were at hand"),
+        ("On deleted rows", "-" if report.too_few else _probabilities(
+            a.deleted_probabilities_differ, a.deleted_control_probabilities_differ),
+         TOO_FEW if report.too_few else "the same on the deleted rows that were at hand"),
         ("Predictions differ", _percent(a.predictions_differ), "of the held-out rows get another "
          "class than from a retrained model"),
         ("Accuracy", f"{shown(a.accuracy_updated)}, retrained {shown(a.accuracy_retrained)}",
@@ -60,7 +64,8 @@ def facts_of(report: Report) -> list[tuple[str, str, str]]:
          "on held-out rows: how well they are put in order; 0.5 is chance"),
         ("AccErr", "not measured" if a.acc_err is None else f"{a.acc_err:.4f} %",
          "the paper's figure: change of held-out accuracy against retraining"),
-        ("AccDis", _disparity(a), "the paper's figure: the same on deleted rows"),
+        ("AccDis", "-" if report.too_few else _disparity(a),
+         TOO_FEW if report.too_few else "the paper's figure: the same on deleted rows"),
         ("Residual", f"{a.residual:.3e}", "length of the gradient per row; 0 at the optimum"),
     ]  # fmt: skip
     if a.retrainings_differ is not None:

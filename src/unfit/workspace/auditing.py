@@ -6,7 +6,7 @@ They are kept as they came, so that they can be encoded as the model in use want
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,12 @@ from unfit.workspace.loaded import Loaded
 from unfit.workspace.training import Told
 
 LABEL = "__label__"  # in retained files; unfit.toml allows no feature of that name
+_ASKED = ("threshold",)  # no finding
+_OF_DELETED = (
+    *(f.name for f in fields(Audit) if f.name.startswith("deleted_")),
+    "acc_dis",
+    "acc_dis_spread",
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,27 @@ class Report:
                if f.name not in ("audit", "id", "constants")}  # fmt: skip
         return cls(Audit.of(content), **own, constants=tuple(content.get("constants", ())))
 
+    def recorded(self, min_rows: int) -> "Report":
+        """What is kept of it for good: it must not be an equation about somebody.
+
+        Figures are rounded to three digits. Those of the deleted rows are left out where fewer
+        than min_rows were at hand: the log-loss of one row is what the model says of that person.
+        """
+        found: dict[str, Any] = {
+            f.name: _rounded(value)
+            for f in fields(Audit)
+            if isinstance(value := getattr(self.audit, f.name), float) and f.name not in _ASKED
+        }
+        found["disparities"] = tuple(_rounded(v) for v in self.audit.disparities)
+        if self.n_available < min_rows:
+            found |= dict.fromkeys(_OF_DELETED) | {"disparities": ()}
+        return replace(self, audit=replace(self.audit, **found))
+
+    @property
+    def too_few(self) -> bool:
+        """Whether the figures of deleted rows are left out, though some were at hand."""
+        return self.n_available > 0 and self.audit.deleted_probabilities_differ is None
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self.audit) | {
             "disparities": list(self.audit.disparities), "version": self.version,
@@ -83,6 +110,10 @@ class Report:
             "n_available": self.n_available, "passed": self.passed, "outcome": self.outcome,
             "verdict": self.verdict, "constants": list(self.constants),
         }  # fmt: skip
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ class Workspace:
     ) -> auditing.Report:  # fmt: skip
         """Retrain independently, compare, say what was found; the model in use stays as it is.
 
-        Erasures wait while the rows are copied, not while they are trained on.
+        The records keep the report rounded, and of few deleted rows the verdict alone. Erasures wait while the rows are copied, not while they are trained on.
         """
         threshold = self.config.policy.disparity if threshold is None else threshold
         auditing.check_request(threshold, draws)
@@ -322,8 +322,9 @@ class Workspace:
                 None if deleted is None else Path(deleted),
             )  # fmt: skip
         report = evidence.weigh(threshold, draws, random_state, told)
+        kept = report.recorded(self.config.preprocessing.min_rows)
         made = keeper.store.add_audit(
-            evidence.version, report.passed, report.as_dict(), keeper.clock()
+            evidence.version, report.passed, kept.as_dict(), keeper.clock()
         )  # fmt: skip
         return replace(report, id=made)
 
