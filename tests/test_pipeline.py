@@ -168,6 +168,38 @@ def test_a_frame_with_categories_and_labels(rows):
     np.testing.assert_allclose(pipe.predict_proba(rest), fresh.predict_proba(rest), atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["column", "y", "index", "levels", "categories in levels"])
+def test_pandas_keeps_no_name_of_the_forgotten(rows, kind):
+    """Where rows are taken from a table, pandas keeps the categories and levels of the others."""
+    X, y = rows
+    frame = pd.DataFrame(X).add_prefix("c")
+    names = [f"person {i}" for i in range(len(X))]
+    names[17] = "Ada Lovelace"
+    labels = pd.Series(y)
+    if kind == "column":
+        frame["who"] = pd.Categorical(names)
+    elif kind == "y":
+        labels = pd.Series(pd.Categorical(np.where(y == 1, "ill", "well")))
+        labels = labels.cat.add_categories("Ada Lovelace")
+    elif kind == "index":
+        frame.index = pd.CategoricalIndex(names)
+    else:
+        level = names if kind == "levels" else pd.CategoricalIndex(names)
+        frame.index = pd.MultiIndex.from_arrays([level, np.arange(len(X)) % 3])
+    keep = make_column_transformer((StandardScaler(), list(frame.columns[:8])))
+    pipe = pipeline(keep).fit(frame, labels)
+    assert b"Ada Lovelace" in pickle.dumps(pipe)
+    pipe.unlearn(GONE)
+    file = pickle.dumps(pipe)
+    assert b"Ada Lovelace" not in file
+    back = pickle.loads(file)
+    assert len(back.unlearn([5]).predict(frame)) == len(X)
+    if kind not in ("column", "y"):
+        clf = model().fit(frame, labels)
+        clf.unlearn(frame.index[GONE])
+        assert b"Ada Lovelace" not in pickle.dumps(clf)
+
+
 def test_what_cannot_be_forgotten_is_refused(rows, tmp_path):
     X, y = rows
     cached = unfit.Pipeline([("s", StandardScaler()), ("m", model())], memory=str(tmp_path))

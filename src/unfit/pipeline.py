@@ -20,7 +20,7 @@ from unfit.audit import Audit
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.estimator import LogisticRegression
-from unfit.selection import Labels, positions
+from unfit.selection import Labels, positions, without_unused
 from unfit.verdict import Outcome
 
 SAME = 1e-9  # relative: two fits of a step on the same rows agree to rounding
@@ -41,8 +41,8 @@ class RawRows:
         if len(keep) == len(self.positions):
             return self
         return RawRows(
-            X=_safe_indexing(self.X, keep),
-            y=_safe_indexing(self.y, keep),
+            X=without_unused(_safe_indexing(self.X, keep)),
+            y=without_unused(_safe_indexing(self.y, keep)),
             positions=self.positions[keep],
             n=self.n,
         )

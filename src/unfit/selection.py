@@ -35,7 +35,9 @@ class Labels:
     def of_rows(self, remaining: np.ndarray) -> "Labels":
         """Without the labels of rows that are gone."""
         keep = remaining[self.positions]
-        return self if keep.all() else Labels(self.index[keep], self.positions[keep])
+        if keep.all():
+            return self
+        return Labels(without_unused(self.index[keep]), self.positions[keep])
 
     def find(self, wanted: Any, remaining: np.ndarray) -> np.ndarray:
         """Every remaining row with one of the labels, in the order of the request."""
@@ -52,6 +54,33 @@ class Labels:
         if len(gone):
             raise ValueError(f"the rows of labels {some(gone)} were forgotten already")
         return np.asarray(left, np.intp)
+
+
+def without_unused(table: Any) -> Any:
+    """Some rows of a table, without the categories and levels that only other rows had.
+
+    pandas keeps those when rows are taken, names of the forgotten among them.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return table
+    if isinstance(table, pandas.MultiIndex):
+        table = table.remove_unused_levels()
+        levels = [without_unused(level) for level in table.levels]
+        return table.set_levels(levels, verify_integrity=False)
+    if isinstance(table, pandas.CategoricalIndex | pandas.Categorical):
+        return table.remove_unused_categories()
+    if not isinstance(table, pandas.DataFrame | pandas.Series):
+        return table
+    if isinstance(table, pandas.DataFrame):
+        table = table.copy(deep=False)
+        for i, dtype in enumerate(table.dtypes):
+            if isinstance(dtype, pandas.CategoricalDtype):
+                table.isetitem(i, table.iloc[:, i].cat.remove_unused_categories())
+    elif isinstance(table.dtype, pandas.CategoricalDtype):
+        table = table.cat.remove_unused_categories()
+    index = without_unused(table.index)
+    return table if index is table.index else table.set_axis(index, axis=0)
 
 
 def positions(rows: ArrayLike, labels: Labels | None, remaining: np.ndarray) -> np.ndarray:
