@@ -314,7 +314,9 @@ def _distances(
 
 def _judge(q: Question, exact: Verdict, noise: Noise | None, beyond: Added | None) -> Verdict:
     if q.n_deleted == 0 and len(q.deleted) == 0:
-        return Verdict("forgotten", "nothing was deleted, so there is nothing to forget")
+        return Verdict(
+            "forgotten", "no training row was deleted, so the weights have nothing to forget"
+        )
     if q.state.kept_centre is not None:
         return judge_released(exact, beyond, noise)
     if noise is None:

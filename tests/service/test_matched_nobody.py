@@ -214,6 +214,7 @@ def test_the_command_warns_and_strict_has_an_exit_code_of_its_own(
     def forget(*options: str) -> Any:
         return RUN(app, ["forget", "-w", str(kept.folder), *options])
 
+    assert json.loads(forget("--subject", "nobody", "--json").stdout)["purged"] is None
     none = forget("--subject", "MCDONALD", "--subject", "nobody")
     assert none.exit_code == 0
     assert "nobody was forgotten" in none.stdout
@@ -230,8 +231,9 @@ def test_the_command_warns_and_strict_has_an_exit_code_of_its_own(
     shown = RUN(app, ["status", "-w", str(kept.folder)]).output
     assert "matched nobody" in shown
     with kept.open() as ws:
-        assert [r.state for r in ws.store.requests()] == ["unmatched", "applied", "applied"]
-        assert ws.status().as_dict()["unmatched"] == 1
+        assert [r.state for r in ws.store.requests()] == ["unmatched"] * 2 + ["applied"] * 2
+        assert [r.purged for r in ws.store.requests()] == [None, None, True, True]
+        assert ws.status().as_dict()["unmatched"] == 2
 
 
 def test_matching_nobody_is_a_state_in_every_answer_and_on_every_page(
@@ -255,6 +257,7 @@ def test_matching_nobody_is_a_state_in_every_answer_and_on_every_page(
             assert done["in_force"] == (name != "none")
             assert done["state"] == ("unmatched" if name == "none" else "applied")
             assert (done["version"] is None) == (name == "none")
+            assert (done["purged"] is None) == (name == "none")
             ids[name] = filed["id"]
         nobody = ids["none"]
         told = service.get(f"/v1/erasures/{nobody}/events").text

@@ -159,13 +159,25 @@ def test_of_many_deleted_rows_the_figures_are_kept_rounded(ws: Workspace) -> Non
     assert (few.audit.deleted_log_loss_updated, few.audit.acc_dis) == (None, None)
 
 
+def test_erasures_of_held_out_people_are_not_said_to_be_none(ws: Workspace) -> None:
+    with ws._writing() as keeper:
+        d = keeper.dataset()
+        who = d.subject_ids.text(int(d["subjects"][d.n_train]))  # the first held-out row's
+    made = ws.forget(subjects=[who])
+    assert (made.rows > 0, made.action) == (True, "keep")
+    verdict = ws.audit(random_state=0).verdict
+    assert verdict == (
+        "forgotten: no training row was deleted, so the weights have nothing to forget"
+    )
+
+
 def test_the_exit_code_is_the_verdict(tmp_path: Path) -> None:
     kept = make(tmp_path / "w", None, table=TABLE, sigma=20.0)
 
     def ask(*more: str) -> int:
         return CliRunner().invoke(app, ["audit", *more, "-w", str(kept.folder)]).exit_code
 
-    assert ask() == 0  # nothing was deleted
+    assert ask() == 0  # no training row was deleted
     with kept.open() as ws:
         who = subject(ws)
         ws.forget(subjects=[who])

@@ -88,6 +88,15 @@ def test_what_a_workspace_writes_is_its_owners_alone_whatever_the_umask(tmp_path
 
 
 @pytest.mark.usefixtures("careless")
+def test_so_it_is_while_a_first_training_lasts(tmp_path: Path) -> None:
+    with make(tmp_path / "w", None, trained=False).open() as ws:
+        ws.train()
+        found = modes(ws.folder)
+        assert "unfit.trained" in found
+    assert not {name: oct(mode) for name, mode in found.items() if mode & 0o077}
+
+
+@pytest.mark.usefixtures("careless")
 def test_an_earlier_workspace_is_taken_back_by_its_owner(tmp_path: Path) -> None:
     kept = make(tmp_path / "w", None)
     for path in [kept.folder, *kept.folder.rglob("*")]:

@@ -151,8 +151,13 @@ class Request:
         return self.retained_until if self.state == "applied" and self.tally.rows else None
 
     @property
-    def purged(self) -> bool:
-        """Whether no byte of those it names is left, neither in use nor for audits."""
+    def purged(self) -> bool | None:
+        """Whether no byte of those it names is left, neither in use nor for audits.
+
+        None where it forgot nobody: it matched nobody, or was cancelled.
+        """
+        if self.state in ("unmatched", "cancelled"):
+            return None
         return self.erased and self.kept_until is None
 
     @property

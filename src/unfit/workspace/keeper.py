@@ -210,7 +210,7 @@ class Keeper:
                 purging.sweep_before_training(self)
         else:
             if not self._mark.exists():
-                self._mark.touch()
+                self._mark.touch(0o600)
             if not self._swept:
                 purging.erase_again(self)
             due = self.model.purge_due and not self._may_wait()
@@ -238,7 +238,7 @@ class Keeper:
             self._timed.append((version.id, watch))
         self._seen = self.store.change
         self.model = replace(self.model, changes=self._seen, purge_due=True)
-        self._mark.touch()
+        self._mark.touch(0o600)
         if self.purge_later:
             self.purged = False
         else:

@@ -56,7 +56,7 @@ class Forgotten:
     estimate: float | None
     threshold: float | None
     seconds: float | None
-    purged: bool  # no byte is left, neither in use nor for audits
+    purged: bool | None  # no byte is left, in use or for audits; None: it matched nobody
     dry_run: bool = False
     purge_seconds: float | None = None
     replayed: bool = False  # the key was used before, and this is what was answered then

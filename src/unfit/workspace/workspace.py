@@ -312,7 +312,8 @@ class Workspace:
     ) -> auditing.Report:  # fmt: skip
         """Retrain independently, compare, say what was found; the model in use stays as it is.
 
-        The records keep the report rounded, and of few deleted rows the verdict alone. Erasures wait while the rows are copied, not while they are trained on.
+        The records keep the report rounded, and of few deleted rows the verdict alone. Erasures
+        wait while the rows are copied, not while they are trained on.
         """
         threshold = self.config.policy.disparity if threshold is None else threshold
         auditing.check_request(threshold, draws)
@@ -405,12 +406,14 @@ class Workspace:
     ) -> Forgotten:
         outcomes, why = batch.outcomes[key], batch.why
         kept = _kept(keeper, batch)
+        nobody = bool(outcomes) and all(said == "unknown" for said, _ in outcomes)
         return Forgotten(
             key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
             named(ids, outcomes, "repeated"), named(ids, outcomes, "unknown"), batch.version,
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity,
-            None if replayed else batch.seconds, purged=keeper.purged and kept is None,
+            None if replayed else batch.seconds,
+            purged=None if nobody else keeper.purged and kept is None,
             purge_due=not keeper.purged, kept_rows=0 if kept is None else kept.deleted,
             kept_until=None if kept is None else kept.retained_until,
             purge_seconds=None if replayed else batch.purge_seconds, replayed=replayed,

@@ -173,8 +173,9 @@ class ErasureOut(BaseModel):
     repeated: int = Field(description="Ids named twice, or forgotten before.")
     unknown: int = Field(description="Ids that matched nobody.")
     rows: int = Field(description="That went with it.")
-    purged: bool = Field(
-        description="No byte of whom it names is left, neither in use nor for audits."
+    purged: bool | None = Field(
+        description="No byte of whom it names is left, neither in use nor for audits. null: it "
+        "matched nobody, or was cancelled."
     )
     kept_for_audit_until: datetime | None = Field(
         description="Its deleted rows, without ids, are kept until then; null: none are."
