@@ -113,9 +113,9 @@ def rehearsals(findings: Findings, subject: Subject) -> pd.DataFrame:
 
 def correlations(findings: Findings, subject: Subject) -> tuple[float, float] | None:
     found = rehearsals(findings, subject)
-    if len(found) < 3 or found["acc_dis"].nunique() < 2 or found["acc_err_init"].nunique() < 2:
-        return None
     means = found.groupby("fraction")[["acc_err_init", "acc_dis"]].mean()
+    if len(means) < 3 or (means.nunique() < 2).any():  # a study that was stopped has fewer
+        return None
     pearson = stats.pearsonr(means["acc_err_init"], means["acc_dis"]).statistic
     spearman = stats.spearmanr(means["acc_err_init"], means["acc_dis"]).statistic
     return float(pearson), float(spearman)
