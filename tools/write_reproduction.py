@@ -18,7 +18,7 @@ from pathlib import Path
 from unfit.experiments.agreement import Agreement
 from unfit.experiments.claims import Claim
 from unfit.experiments.significance import LEVEL
-from unfit.experiments.study import Outcome, Study, reproduce
+from unfit.experiments.study import Drawn, Outcome, Study, reproduce
 from unfit.pages.reproduction import CORRECTED, reproduction_page, speed_check
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -31,6 +31,7 @@ HOW = (
 )
 UNKEPT = ["processor", "load", "when", "cores"]  # of runs that are committed
 SHOWN = 60  # rows of a table that are shown in the document itself
+ENOUGH = 0.4  # the share of a figure's runs below which it would be mostly empty, and is left out
 
 
 def main(folder: Path) -> None:
@@ -40,7 +41,7 @@ def main(folder: Path) -> None:
     place = DOCS / "reproduction"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    for drawn in outcome.figures:
+    for drawn in shown(outcome):
         for path in drawn.pictures.values():
             small = len(drawn.pictures) > 1
             for kind in (".png",) if small else (".png", ".svg"):
@@ -86,7 +87,8 @@ def document(outcome: Outcome) -> str:
                 f"{row['why']} |"
             )
     lines += ["", "## Figures", ""]
-    for drawn in outcome.figures:
+    lines += _left_out(outcome)
+    for drawn in shown(outcome):
         plan = drawn.plan
         if len(drawn.pictures) > 1:
             continue
@@ -103,14 +105,31 @@ def document(outcome: Outcome) -> str:
                       f"[CSV](reproduction/{table.name}.csv).", ""]  # fmt: skip
         if table.note:
             lines += [table.note, ""]
-    lines += ["## Appendix", ""]
-    for drawn in outcome.figures:
+    for drawn in shown(outcome):
         if len(drawn.pictures) > 1:
+            lines += ["## Appendix", ""]
             lines += [drawn.plan.caption, ""]
             lines += [f"- [{name}](reproduction/{name}.png)" for name in drawn.pictures]
     lines += ["", "## What we corrected, and what that changes", ""]
     lines += [f"- **{what}.** {why}" for what, why in CORRECTED]
     return "\n".join(lines) + "\n"
+
+
+def shown(outcome: Outcome) -> list[Drawn]:
+    """The figures that have enough of their runs."""
+    return [drawn for drawn in outcome.figures if drawn.share >= ENOUGH]
+
+
+def _left_out(outcome: Outcome) -> list[str]:
+    without = [drawn for drawn in outcome.figures if drawn.share < ENOUGH]
+    if not without:
+        return []
+    listed = ", ".join(f"{drawn.plan.title} ({100 * drawn.share:.0f} %)" for drawn in without)
+    return [
+        f"Left out, since less than {100 * ENOUGH:.0f} % of their runs were done (in brackets, how "
+        "many): "
+        f"{listed}. `unfit reproduce all --resume` does the rest.", "",
+    ]  # fmt: skip
 
 
 def claim_lines(claims: Sequence[Claim]) -> list[str]:

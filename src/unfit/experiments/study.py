@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -54,10 +54,11 @@ class Told:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A plan's figures: SVG files by name."""
+    """A plan's figures: SVG files by name. share: of the plan's runs that are there."""
 
     plan: Plan
     pictures: dict[str, Path]
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -113,35 +114,40 @@ def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], tol
     _check_makings(study, laboratories)
     runs = Runs(study.folder)
     effort = Effort(study.seeds or (2 if study.quick else None), 2 if study.quick else 1)
-    wanted = [
-        run for plan in wanted_plans for lab in laboratories.values()
-        for run in plan.runs(lab, effort)
-    ]  # fmt: skip
+    wanted = {
+        plan.name: [run for lab in laboratories.values() for run in plan.runs(lab, effort)]
+        for plan in wanted_plans
+    }
     done = 0
     if not study.draw:
-        done = sweep(runs, wanted, laboratories, study.workers, study.extensions, told.running)
+        every = [run for named in wanted.values() for run in named]
+        done = sweep(runs, every, laboratories, study.workers, study.extensions, told.running)
     _note_machine(study, done, monotonic() - start)
     outcome = finish(study, runs, wanted, laboratories, done)
     return replace(outcome, seconds=monotonic() - start)
 
 
 def finish(
-    study: Study, runs: Runs, wanted: Sequence[Run], laboratories: dict[str, Laboratory],
-    done: int,
+    study: Study, runs: Runs, wanted: Mapping[str, Sequence[Run]],
+    laboratories: dict[str, Laboratory], done: int,
 ) -> Outcome:  # fmt: skip
-    """Figures, tables and claims from what is there."""
+    """Figures, tables and claims from what is there. wanted: by the name of the plan."""
     subjects = tuple(subject_of(lab.data) for lab in laboratories.values())
     frame = runs.frame()
     frame = frame[frame["dataset"].isin(laboratories)]
     findings = Findings(frame, subjects)
     figures, tables, data, written = [], [], [], []
-    missing = runs.missing(wanted)
+    every = dict.fromkeys(run for named in wanted.values() for run in named)
+    missing = runs.missing(every)
+    absent = set(missing)
     for plan in chosen(study.names):
         if plan.name in FIGURES:
             if not any(s.volumes for s in findings.real):
                 continue  # data for speed only has no accuracies to draw
             pictures = draw(plan.name, findings, study.folder / "figures")
-            figures.append(Drawn(plan, pictures))
+            named = set(wanted[plan.name])
+            share = 1 - len(named & absent) / max(1, len(named))
+            figures.append(Drawn(plan, pictures, share))
             written += list(pictures.values())
             if plan.name in BESIDE:
                 beside = BESIDE[plan.name](findings)
@@ -155,7 +161,7 @@ def finish(
             written.append(study.folder / "tables" / f"{plan.name}.txt")
     return Outcome(
         findings, figures, tables, claims(findings), agreements(findings), farther(findings),
-        machine(), done, len(set(wanted)) - len(missing), 0.0, study.quick, written, data, missing,
+        machine(), done, len(every) - len(missing), 0.0, study.quick, written, data, missing,
     )  # fmt: skip
 
 
