@@ -1,5 +1,7 @@
 """Policies are pure: these facts, this verdict, with a reason that names the numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -178,3 +180,8 @@ def _without(data: CpuEngine, deleted: np.ndarray) -> CpuEngine:
     other = data.shared()
     other.forget(deleted)
     return other
+
+
+def test_a_log_loss_that_did_not_change_neither_rose_nor_fell() -> None:
+    facts = replace(FACTS, log_loss_change=0.0)
+    assert LogLoss(0.01).decide(facts).reason == "log-loss has not changed since training"

@@ -110,6 +110,8 @@ class LogLoss:
         if change is None:
             return Verdict(False, "the log-loss was not measured")
         over = abs(change) > self.threshold
+        if change == 0:  # to the digits that are kept
+            return Verdict(over, "log-loss has not changed since training")
         return Verdict(
             over,
             f"log-loss {'rose' if change > 0 else 'fell'} by {abs(change):.2g} since training, "
