@@ -113,6 +113,8 @@ def rehearsals(findings: Findings, subject: Subject) -> pd.DataFrame:
 
 def correlations(findings: Findings, subject: Subject) -> tuple[float, float] | None:
     found = rehearsals(findings, subject)
+    if found.empty:
+        return None
     means = found.groupby("fraction")[["acc_err_init", "acc_dis"]].mean()
     if len(means) < 3 or (means.nunique() < 2).any():  # a study that was stopped has fewer
         return None
