@@ -81,7 +81,11 @@ def test_the_readme_names_make_targets_that_exist(target):
 def test_every_document_the_readme_links_to_is_there():
     readme = (ROOT / "README.md").read_text()
     for link in re.findall(r"\]\(((?!http)[^)]+)\)", readme):
-        assert (ROOT / link).exists(), link
+        path, _, anchor = link.partition("#")
+        assert (ROOT / path).exists(), link
+        if anchor:
+            titles = re.findall(r"^#+ (.*)$", (ROOT / path).read_text(), re.M)
+            assert anchor in [title.lower().replace(" ", "-") for title in titles], link
 
 
 def test_version():
