@@ -1,6 +1,7 @@
 """A workspace's constants follow its rows: in place or by a retraining; an audit looks."""
 
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,9 +147,14 @@ def test_sums_follow_erasures_as_if_made_anew(workspace: Workspace) -> None:
 
 
 def test_a_workspace_of_an_earlier_version_is_opened_and_its_constants_are_due(
-    workspace: Workspace, caplog: pytest.LogCaptureFixture
+    workspace: Workspace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A card of format 1: unrounded constants, no word of min_rows."""
+    logger = logging.getLogger("unfit")  # whatever tests of commands and services made of it
+    monkeypatch.setattr(logger, "disabled", False)
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    caplog.set_level(logging.WARNING, logger="unfit")
     with workspace._writing() as keeper:
         card = keeper.load().card.to_json()
         card["format"] = 1
