@@ -1,7 +1,8 @@
 import pytest
-from studies import extension
+from studies import TINY, extension
 
-from unfit.data.catalog import CATALOG
+from unfit.data.catalog import CATALOG, load
+from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.study import Study, reproduce
 
 
@@ -16,4 +17,19 @@ def tiny(tmp_path_factory):
     outcome = reproduce(study)
     yield folder, file, outcome
     CATALOG.pop("tiny", None)
+    patch.undo()
+
+
+@pytest.fixture(scope="module")
+def laboratory(tmp_path_factory):
+    """The tiny data set, where runs are done one at a time."""
+    folder = tmp_path_factory.mktemp("laboratory")
+    patch = pytest.MonkeyPatch()
+    patch.setenv("UNFIT_CACHE", str(folder / "cache"))
+    mine = "tiny" not in CATALOG
+    if mine:
+        exec(TINY, {})
+    yield Laboratory(load("tiny"), folder / "models")
+    if mine:
+        CATALOG.pop("tiny")
     patch.undo()

@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from studies import TINY
 
 from unfit.audit import predicted
 from unfit.core.metrics import accuracy, sape
-from unfit.data.catalog import CATALOG, load
 from unfit.errors import BadInput
 from unfit.experiments import timing
 from unfit.experiments.contenders import CONTENDERS
@@ -16,20 +14,6 @@ from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.plans import Effort, plans, read_plan
 from unfit.experiments.runs import Run
 from unfit.methods import METHODS, Settings
-
-
-@pytest.fixture(scope="module")
-def laboratory(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("laboratory")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("UNFIT_CACHE", str(folder / "cache"))
-    mine = "tiny" not in CATALOG
-    if mine:
-        exec(TINY, {})
-    yield Laboratory(load("tiny"), folder / "models")
-    if mine:
-        CATALOG.pop("tiny")
-    patch.undo()
 
 
 def unlearn(laboratory, method, tau, sigma=0.0, fraction=0.1, seed=0):

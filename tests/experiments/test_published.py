@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from studies import TINY
 
 from unfit.core.metrics import sape
-from unfit.data.catalog import CATALOG, Parts, Prepared, Training, load
+from unfit.data.catalog import CATALOG, Parts, Prepared, Training
 from unfit.data.catalog.entries import cifar2, mnist
 from unfit.estimator import LogisticRegression
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.doing import do
-from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.plans import Effort, plans
 from unfit.experiments.positions import Course, counts_of
 from unfit.experiments.run import Run
@@ -67,20 +65,6 @@ def test_mnist_s_estimate_is_judged_at_the_published_fractions():
     for name in ("correlation", "estimator-error"):
         runs = list(plans()[name].runs(Ten(), Effort()))
         assert sorted({run.fraction for run in runs}) == [0.01, 0.05, 0.1]
-
-
-@pytest.fixture(scope="module")
-def laboratory(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("published")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("UNFIT_CACHE", str(folder / "cache"))
-    mine = "tiny" not in CATALOG
-    if mine:
-        exec(TINY, {})
-    yield Laboratory(load("tiny"), folder / "models")
-    if mine:
-        CATALOG.pop("tiny")
-    patch.undo()
 
 
 def test_noise_in_every_mini_batch_stands_beside_published_values(laboratory):

@@ -49,12 +49,19 @@ def id_text(value: object, what: str = "id") -> str:
         text = str(int(value))
     else:
         text = _text_of(value, what)
-    if not trim(text) or "\0" in text:
+    if not trim(text):
         raise BadInput(f"a {what} is empty or holds a zero byte")
+    return checked_text(text, f"a {what}")
+
+
+def checked_text(text: str, what: str) -> str:
+    """A text that can be stored and compared: not empty, no zero byte, UTF-8."""
+    if not text or "\0" in text:
+        raise BadInput(f"{what} is empty or holds a zero byte")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadInput(f"a {what} is not text in UTF-8") from None
+        raise BadInput(f"{what} is not text in UTF-8") from None
     return text
 
 

@@ -22,16 +22,6 @@ def ids_of(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdK
     return sorted(ids)  # the same request in whatever order
 
 
-def text_of(text: str, what: str) -> str:
-    if not text or "\0" in text:
-        raise BadInput(f"{what} is empty or holds a zero byte")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise BadInput(f"{what} is not text in UTF-8") from None
-    return text
-
-
 def named(ids: Ids, outcomes: Sequence[tuple[str, int]], wanted: str) -> tuple[str, ...]:
     pairs = zip(ids, outcomes, strict=True)
     return tuple(value for (_, value), (outcome, _) in pairs if outcome == wanted)

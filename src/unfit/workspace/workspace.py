@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from unfit.data.dataset import Dataset, held_names
+from unfit.data.ids import checked_text
 from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
 from unfit.errors import LostLock, Unavailable, UnfitError, Untrained
@@ -35,7 +36,7 @@ from unfit.workspace.list_format import Position
 from unfit.workspace.list_watch import ListWatch
 from unfit.workspace.loaded import Scorer
 from unfit.workspace.losses import Loss
-from unfit.workspace.naming import ids_of, named, refuse, text_of
+from unfit.workspace.naming import ids_of, named, refuse
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.results import Employed, Forgotten, Status
 from unfit.workspace.retention import Retained
@@ -231,7 +232,7 @@ class Workspace:
         request, however often it is made. dry_run changes nothing and says what would happen.
         """
         ids = ids_of(subjects, rows)
-        key = None if key is None else text_of(key, "the key")
+        key = None if key is None else checked_text(key, "the key")
         if dry_run or strict:
             with self._writing() as keeper:
                 keeper.require_version()
@@ -368,7 +369,7 @@ class Workspace:
     ) -> str:
         if self._keeper.current is None and self.store.employed() is None:
             raise Untrained
-        key = uuid.uuid4().hex if key is None else text_of(key, "the key")
+        key = uuid.uuid4().hex if key is None else checked_text(key, "the key")
         self.store.submit(key, ids, self._keeper.clock(), by, limit)
         reach("forget.submitted")
         return key
