@@ -57,7 +57,7 @@ def main(folder: Path) -> None:
 def document(outcome: Outcome) -> str:
     lines = [
         "# The paper, reproduced", "",
-        "Every figure and table of *Certifiable Machine Unlearning for Linear Models* (Mahadevan "
+        f"{_how_much(outcome)} of *Certifiable Machine Unlearning for Linear Models* (Mahadevan "
         "and Mathioudakis), run with unfit on real data, beside what the authors published. This "
         "page is written by `tools/write_reproduction.py` from the runs of", "",
         "```console", "$ UNFIT_DATA=... unfit reproduce all", "```", "",
@@ -150,6 +150,12 @@ def agreement_lines(agreements: Sequence[Agreement]) -> list[str]:
     ]
 
 
+def _how_much(outcome: Outcome) -> str:
+    if outcome.missing:
+        return "Some figures and tables"
+    return "Every figure and table"
+
+
 def _missing(outcome: Outcome) -> str:
     """What the plans name and was not run, by kind and data set."""
     if not outcome.missing:
@@ -167,10 +173,10 @@ def _cost(outcome: Outcome) -> str:
         frame.loc[~alone, "seconds_spent"].sum(),
         frame.loc[alone, "seconds_spent"].sum(),
     )
-    return (
-        f"{together / 3600:.1f} hours of runs one thread each, and {after / 3600:.1f} hours of "
-        "times and streams alone on the machine."
-    )
+    said = f"{together / 3600:.1f} hours of runs one thread each"
+    if after == 0:
+        return f"{said}; no times or streams were measured in them."
+    return f"{said}, and {after / 3600:.1f} hours of times and streams alone on the machine."
 
 
 def _machine(outcome: Outcome) -> str:
