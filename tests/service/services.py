@@ -128,15 +128,23 @@ def working(folder: Path) -> Iterator[Working]:
 
 
 def start(
-    folder: Path, at: str = "", number: int = 0, *, elsewhere: bool = False, log: Path | None = None
+    folder: Path,
+    at: str = "",
+    number: int = 0,
+    *,
+    elsewhere: bool = False,
+    lease: float = 0.6,
+    log: Path | None = None,
 ) -> subprocess.Popen[bytes]:
     """A worker in a process of its own that sends itself a signal at a point, the first time it
-    comes there; as if on another machine, if it is elsewhere. Nobody's patience is long."""
+    comes there; as if on another machine, if it is elsewhere. It takes the lease of a worker that
+    has not moved for `lease` seconds."""
     program = (
         "import os, sys, threading; from pathlib import Path\n"
         "from unfit import points; from unfit.service import worker\n"
         "from unfit.store import database; from unfit.workspace import holder, lock\n"
-        "worker.LEASE_SECONDS, worker.BEAT_SECONDS, lock.BEAT_SECONDS = 0.6, 0.1, 0.1\n"
+        "worker.LEASE_SECONDS, worker.BEAT_SECONDS = float(sys.argv[5]), 0.1\n"
+        "lock.BEAT_SECONDS = 0.1\n"
         "database.IDLE_SECONDS = 1.0\n"
         "if sys.argv[4] == 'True': holder.here = lambda: 'elsewhere/1'\n"
         "def observe(name):\n"
@@ -147,6 +155,7 @@ def start(
         "worker.work(Path(sys.argv[1]), threading.Event())\n"
     )
     command = [sys.executable, "-c", program, str(folder), at, str(int(number)), str(elsewhere)]
+    command.append(str(lease))
     with (Path(os.devnull) if log is None else log).open("w") as written:
         return subprocess.Popen(command, stderr=written)
 
