@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from unfit.service.app import bare_app, guarded
+from unfit.service.app import bare_app, guarded_routes
 from unfit.service.auth import PUBLIC
 
 PAGE = Path(__file__).parents[1] / "docs" / "api.md"
@@ -15,7 +15,7 @@ def table() -> str:
     app = bare_app()
     paths = app.openapi()["paths"]
     lines = ["| | route | roles | |", "|---|---|---|---|"]
-    for route in guarded(app):
+    for route in guarded_routes(app):
         for method in sorted(route.methods or ()):
             operation = paths.get(route.path_format, {}).get(method.lower())
             if operation is None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from fastapi import FastAPI, Response
 
-from unfit.service.serving import listen, run
+from unfit.service.server import listen, run
 
 from .service import environment
 from .wire import Address

@@ -66,7 +66,7 @@ class Service:
 
     @property
     def workspace(self) -> Workspace:
-        return self.app.state.parts.workspace
+        return self.app.state.context.workspace
 
     def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
         """As admin, unless headers say otherwise."""

@@ -20,7 +20,7 @@ from workspaces import Kept
 import people
 from unfit.data.encoding import Encoding
 from unfit.data.objects import ObjectEncoder
-from unfit.service import following
+from unfit.service import event_streams
 from unfit.service.api.predictions import ARROW
 from unfit.store.access import Access
 from unfit.workspace.keeper import now
@@ -385,12 +385,12 @@ def test_an_erasure_can_be_followed_until_it_is_settled(service: Service) -> Non
     assert states[-1] | later == found
     settled = service.get(f"/v1/erasures/{filed['id']}/events")
     assert settled.text.count("event: state") == 1
-    assert len(service.app.state.following) == 0
+    assert len(service.app.state.event_streams) == 0
 
 
 def test_so_many_may_follow(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     filed = erase(service, "p0003")
-    monkeypatch.setattr(following, "FOLLOWERS", 0)
+    monkeypatch.setattr(event_streams, "FOLLOWERS", 0)
     refused(service.get(f"/v1/erasures/{filed['id']}/events"), 429, "too many follow")
 
 
@@ -403,9 +403,9 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
     with kept.open() as ws, listening(kept) as (host, port, app):
         ws.submit(subjects=["p0003"], key="k")
         asked: list[list[int]] = []
-        asking = app.state.following._asking
+        asking = app.state.event_streams._asking
         counted = replace(asking, states=lambda ids: asked.append(list(ids)) or asking.states(ids))
-        app.state.following._asking = counted
+        app.state.event_streams._asking = counted
         address = f"http://{host}:{port}/v1/erasures/1/events"
         with httpx.Client(timeout=60) as client, ExitStack() as streams:
 
@@ -413,7 +413,7 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
                 way = client.stream("GET", address, headers=bearer(text))
                 return streams.enter_context(way)
 
-            mine_open = [follow(mine) for _ in range(following.OF_ONE_TOKEN)]
+            mine_open = [follow(mine) for _ in range(event_streams.OF_ONE_TOKEN)]
             assert {stream.status_code for stream in mine_open} == {200}
             refused_one = follow(mine)
             assert refused_one.status_code == 429
@@ -424,7 +424,7 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
             Access(ws.store).revoke(mine.split("_")[1], now())
             for stream in mine_open:  # each comes to its end, though the erasure still waits
                 assert stream.read().count(b"event: state") == 1
-            until(lambda: len(app.state.following) == 1, "their end")
+            until(lambda: len(app.state.event_streams) == 1, "their end")
 
 
 def test_a_person_is_looked_up(service: Service) -> None:
@@ -606,7 +606,7 @@ def test_who_is_revoked_while_the_gate_looks_is_not_remembered(
 ) -> None:
     """The token was good when it was read; by the time it is remembered it is not."""
     text = services.token(service.kept.folder, "predict")
-    access = service.app.state.parts.access
+    access = service.app.state.context.access
     read = access.by_text
 
     def slow(given: str) -> Any:

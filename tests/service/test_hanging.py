@@ -18,7 +18,7 @@ from services import lives, start, until, working
 from workspaces import Kept, make, signature
 
 import servers
-from unfit.service import heartbeat, processes, serving
+from unfit.service import child_process, heartbeat, server, supervisor
 from unfit.service import worker as worker_module
 from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace, holder, lock
@@ -127,11 +127,11 @@ def test_a_worker_stopped_beside_another_is_ended(kept: Kept, point: str, tmp_pa
 def test_a_service_ends_a_worker_that_hangs_and_starts_another(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "HUNG_SECONDS", 2.5)
-    monkeypatch.setattr(processes, "START_SECONDS", 20.0)
+    monkeypatch.setattr(child_process, "HUNG_SECONDS", 2.5)
+    monkeypatch.setattr(child_process, "START_SECONDS", 20.0)
     stop = threading.Event()
-    with kept.open() as ws, serving.listen("127.0.0.1", 0) as listening:
-        family = serving.Family(kept.folder, listening, 0, 1)
+    with kept.open() as ws, server.listen("127.0.0.1", 0) as listening:
+        family = supervisor.Supervisor(kept.folder, listening, 0, 1)
         thread = threading.Thread(target=family.run, args=(stop,), daemon=True)
         thread.start()
         try:
@@ -185,8 +185,8 @@ def test_a_command_that_is_stopped_keeps_nobody_waiting_and_answers_when_it_goes
 def test_a_job_that_hangs_is_ended_and_erasures_go_on(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "HUNG_SECONDS", 1.5)
-    monkeypatch.setattr(processes, "START_SECONDS", 1.5)
+    monkeypatch.setattr(child_process, "HUNG_SECONDS", 1.5)
+    monkeypatch.setattr(child_process, "START_SECONDS", 1.5)
     with kept.open() as ws, working(kept.folder) as at_work:
         id = Jobs(ws.store).submit("retrain", {}, now())
         child = until(lambda: at_work.worker._child, "a job's process")[1]
@@ -233,15 +233,15 @@ def test_a_child_that_fails_at_once_keeps_no_other_from_being_started(
     programs = {"api": "raise SystemExit(3)", "worker": "import sys; sys.stdin.read()"}
     started: list[tuple[str, int]] = []
 
-    def begin(_: serving.Family, kind: str) -> processes.Child:
-        made = processes.Child([sys.executable, "-c", programs[kind]])
+    def begin(_: supervisor.Supervisor, kind: str) -> child_process.Child:
+        made = child_process.Child([sys.executable, "-c", programs[kind]])
         started.append((kind, made.process.pid))
         return made
 
-    monkeypatch.setattr(serving.Family, "_start", begin)
+    monkeypatch.setattr(supervisor.Supervisor, "_start", begin)
     stop = threading.Event()
-    with serving.listen("127.0.0.1", 0) as listening:
-        family = serving.Family(tmp_path, listening, 1, 1)
+    with server.listen("127.0.0.1", 0) as listening:
+        family = supervisor.Supervisor(tmp_path, listening, 1, 1)
         family._places[0].pause = 60.0  # it has failed many times
         thread = threading.Thread(target=family.run, args=(stop,), daemon=True)
         thread.start()

@@ -27,7 +27,7 @@ from services import (
 )
 from workspaces import Kept
 
-from unfit.service import front, protocol
+from unfit.service import middleware, protocol
 
 MB = 1_000_000
 
@@ -68,7 +68,7 @@ def impatient(
     on_sqlite: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[tuple[str, int], str]]:
     """An address and a token; headers and bodies are waited for half a second."""
-    monkeypatch.setattr(front, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.5)
     monkeypatch.setattr(protocol, "HEADER_SECONDS", 0.5)
     kept = on_sqlite.copy(tmp_path / "own")
     text = token(kept.folder, "predict")

@@ -174,11 +174,11 @@ def test_a_name_that_only_the_forgotten_held_leaves_the_running_api(
     at = table.column_names.index("city")
     kept = make(tmp_path / "w", None, table=table.set_column(at, "city", pa.array(cities)))
     with serving(kept) as service:
-        current = service.app.state.parts.current
+        predictors = service.app.state.context.predictors
 
         def names() -> str:
-            seen = service.loop.call(service.app.state.parts.pulse.seen)
-            return str(service.loop.call(current.scoring, seen).scorer.card.to_json())
+            seen = service.loop.call(service.app.state.context.changes.read)
+            return str(service.loop.call(predictors.get, seen).scorer.card.to_json())
 
         assert "Lonely Hollow" in names()
         with working(kept.folder):
@@ -250,10 +250,10 @@ def test_a_stranger_is_not_told_what_the_database_says(
     def fail(*_: object) -> None:
         raise Unavailable(f"the database says: {secret}")
 
-    p = service.app.state.parts
-    monkeypatch.setattr(p.pulse._watch, "ask", fail)
-    monkeypatch.setattr(p.pulse, "_from_afar", fail)
-    monkeypatch.setattr(p.access, "by_text", fail)
+    context = service.app.state.context
+    monkeypatch.setattr(context.changes._watch, "ask", fail)
+    monkeypatch.setattr(context.changes, "_from_postgres", fail)
+    monkeypatch.setattr(context.access, "by_text", fail)
     data = {"token": "unfit_x_y"} if path == "/sign-in" else None
     answer = service.ask(method, path, data=data, headers={"Authorization": "Bearer unfit_a_b"})
     assert answer.status_code == 503

@@ -15,18 +15,18 @@ from services import Service, bearer, serving, token
 from starlette.routing import Mount
 from workspaces import Kept
 
-from unfit.service.app import guarded
+from unfit.service.app import guarded_routes
 from unfit.service.auth import (
     COOKIE,
     CSRF_FIELD,
     CSRF_HEADER,
     PUBLIC,
-    Guarded,
-    GuardedPage,
+    GuardedRoute,
+    PageRoute,
     Principal,
     allow,
 )
-from unfit.service.front import STATIC
+from unfit.service.middleware import STATIC
 from unfit.service.roles import ROLES
 from unfit.store.access import Access
 from unfit.workspace.keeper import now
@@ -99,16 +99,18 @@ def tokens(service: Service) -> dict[str, str]:
     return {role: token(service.kept.folder, role) for role in ROLES}
 
 
-def named(route: Guarded) -> str:
+def named(route: GuardedRoute) -> str:
     (method,) = route.methods or ()
     return f"{method} {route.path}"
 
 
 def test_every_route_is_in_the_table_and_every_line_is_a_route(service: Service) -> None:
-    assert sorted(named(r) for r in guarded(service.app)) == sorted([*API, *PAGES])  # once each
-    found = {named(r): set(r.rule) for r in guarded(service.app) if not r.by_cookie}
+    assert sorted(named(r) for r in guarded_routes(service.app)) == sorted(
+        [*API, *PAGES]
+    )  # once each
+    found = {named(r): set(r.rule) for r in guarded_routes(service.app) if not r.by_cookie}
     assert found == {name: _with_admin(roles) for name, roles in API.items()}
-    pages = {named(r): set(r.rule) for r in guarded(service.app) if r.by_cookie}
+    pages = {named(r): set(r.rule) for r in guarded_routes(service.app) if r.by_cookie}
     assert pages == {name: _with_admin(roles) for name, roles in PAGES.items()}
 
 
@@ -117,13 +119,13 @@ def _with_admin(roles: set[str]) -> set[str]:
 
 
 def test_every_route_has_a_rule_or_is_open_by_name(service: Service) -> None:
-    others = [route for route in service.app.routes if not isinstance(route, Guarded)]
+    others = [route for route in service.app.routes if not isinstance(route, GuardedRoute)]
     assert [route.path for route in others if isinstance(route, Mount)] == OPEN
     assert len(others) == len(OPEN)
 
 
 def test_a_route_without_a_rule_cannot_be_made() -> None:
-    for kind in (Guarded, GuardedPage):
+    for kind in (GuardedRoute, PageRoute):
         routes = APIRouter(route_class=kind)
         with pytest.raises(TypeError, match="/x has no rule that says who may use it"):
 
@@ -133,7 +135,7 @@ def test_a_route_without_a_rule_cannot_be_made() -> None:
     for roles in ((), ("everybody",), ("predict", "nobody"), ("predict", PUBLIC)):
         with pytest.raises(ValueError, match="none"):
             allow(*roles)(lambda: None)
-    assert FastAPI().router.route_class is not Guarded  # so the app itself is given none
+    assert FastAPI().router.route_class is not GuardedRoute  # so the app itself is given none
 
 
 def ask(service: Service, name: str, **options: Any) -> httpx.Response:

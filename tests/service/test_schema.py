@@ -21,7 +21,7 @@ from services import Service, bearer, listening, token
 from test_roles import API
 from workspaces import Kept
 
-from unfit.service import following
+from unfit.service import event_streams
 from unfit.service.app import bare_app
 
 CHECKS = [
@@ -41,7 +41,7 @@ def served(
         ws.forget(subjects=["p0003", "p0017", "p0020"])
         ws.submit(subjects=["p0004"])
     with pytest.MonkeyPatch.context() as patch, listening(kept) as (host, port, app):
-        patch.setattr(following, "FOLLOW_SECONDS", 0.2)
+        patch.setattr(event_streams, "FOLLOW_SECONDS", 0.2)
         yield f"http://{host}:{port}", bearer(token(kept.folder, "admin")), app.openapi()
 
 

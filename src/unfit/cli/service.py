@@ -49,7 +49,8 @@ def serve(
     """
     with errors():
         from unfit.service.log import Log, take_all
-        from unfit.service.serving import Family, check_installed, listen
+        from unfit.service.server import check_installed, listen
+        from unfit.service.supervisor import Supervisor
 
         check_installed()
         folder = find_workspace(workspace).resolve()
@@ -69,7 +70,7 @@ def serve(
         typer.echo("Ctrl-C ends it; `unfit token create` makes more tokens")
         stop = _stopping()
         take_all(Log())
-        Family(folder, listening, processes or chosen.processes, workers).run(stop)
+        Supervisor(folder, listening, processes or chosen.processes, workers).run(stop)
 
 
 def worker(workspace: WorkspaceOption = None) -> None:
@@ -78,7 +79,7 @@ def worker(workspace: WorkspaceOption = None) -> None:
     Runs where the workspace's folder is at hand. Ends with Ctrl-C.
     """
     with errors():
-        from unfit.service.serving import check_installed
+        from unfit.service.server import check_installed
 
         check_installed()
         folder = find_workspace(workspace).resolve()

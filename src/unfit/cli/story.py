@@ -23,7 +23,7 @@ from unfit import disk
 from unfit.cli.common import took
 from unfit.errors import BadInput
 from unfit.pages.audit import audit_page
-from unfit.pages.story import Told, Wave, story_page
+from unfit.pages.story import StoryFacts, Wave, story_page
 from unfit.workspace import Workspace, init
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Employed, Forgotten
@@ -72,7 +72,7 @@ def live_through(output: Path, told: Progress) -> Story:
         report = ws.audit(random_state=0)
         status = ws.status()
     disk.write(output / "audit.html", audit_page(report, status).encode())
-    pictured = Told(trained, waves, asdict(served), report, status)
+    pictured = StoryFacts(trained, waves, asdict(served), report, status)
     disk.write(output / "report.html", story_page(pictured).encode())
     return Story(trained, waves, answers, served, report)
 

@@ -2,7 +2,7 @@
 
 from unfit.audit import Audit, shown
 from unfit.pages import svg
-from unfit.pages.templating import templates
+from unfit.pages.templating import render
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Status
 
@@ -16,21 +16,18 @@ TOO_FEW = (
 
 def audit_page(report: Report, status: Status) -> str:
     """One self-contained HTML page."""
-    return (
-        templates()
-        .get_template("audit.html")
-        .render(
-            report=report,
-            audit=report.audit,
-            outcome=OUTCOMES[report.outcome],
-            facts=facts_of(report),
-            distances=distances_plot(report),
-            accuracies=_accuracies(report),
-            disparities=_disparities(report),
-            estimates=estimates_plot(status),
-            decisions=list(status.decisions)[-SHOWN:],
-            earlier=max(0, len(status.decisions) - SHOWN),
-        )
+    return render(
+        "audit.html",
+        report=report,
+        audit=report.audit,
+        outcome=OUTCOMES[report.outcome],
+        facts=facts_of(report),
+        distances=distances_plot(report),
+        accuracies=_accuracies(report),
+        disparities=_disparities(report),
+        estimates=estimates_plot(status),
+        decisions=list(status.decisions)[-SHOWN:],
+        earlier=max(0, len(status.decisions) - SHOWN),
     )
 
 
@@ -42,41 +39,88 @@ def facts_of(report: Report) -> list[tuple[str, str, str]]:
     found = [
         ("Method", f"{report.method}, sigma {report.sigma:g}", "how the model unlearns"),
         ("Rows", rows, looked if report.n_available else "no deleted row was at hand"),
-        ("Influence left", _influence(a),
-         "how much of what the deleted rows did to the weights is still there: 0 % is as if they "
-         "had never been, 100 % as if nothing had been unlearned"),
-        ("In single rows", "not measured" if a.rows_left is None else f"{a.rows_left:.2g}",
-         "the same distance, counted in what one typical row does to the weights"),
-        ("Weight distance", _distance(a),
-         f"between the {a.compared} and those of a retraining, relative to their length"),
-        ("Probabilities", _probabilities(a.probabilities_differ, a.control_probabilities_differ),
-         "mean difference between the model's and a retrained model's, on held-out rows"),
-        ("On deleted rows", "-" if report.too_few else _probabilities(
-            a.deleted_probabilities_differ, a.deleted_control_probabilities_differ),
-         TOO_FEW if report.too_few else "the same on the deleted rows that were at hand"),
-        ("Predictions differ", _percent(a.predictions_differ), "of the held-out rows get another "
-         "class than from a retrained model"),
-        ("Accuracy", f"{shown(a.accuracy_updated)}, retrained {shown(a.accuracy_retrained)}",
-         f"on held-out rows; always naming the most frequent class gets {shown(a.majority)}"),
-        ("Log-loss", f"{shown(a.log_loss_updated)}, retrained {shown(a.log_loss_retrained)}",
-         "on held-out rows, of the probabilities as they are shown; less is better"),
-        ("AUC", f"{shown(a.auc_updated)}, retrained {shown(a.auc_retrained)}",
-         "on held-out rows: how well they are put in order; 0.5 is chance"),
-        ("AccErr", "not measured" if a.acc_err is None else f"{a.acc_err:.4f} %",
-         "the paper's figure: change of held-out accuracy against retraining"),
-        ("AccDis", "-" if report.too_few else _disparity(a),
-         TOO_FEW if report.too_few else "the paper's figure: the same on deleted rows"),
+        (
+            "Influence left",
+            _influence(a),
+            "how much of what the deleted rows did to the weights is still there: 0 % is as if "
+            "they had never been, 100 % as if nothing had been unlearned",
+        ),
+        (
+            "In single rows",
+            "not measured" if a.rows_left is None else f"{a.rows_left:.2g}",
+            "the same distance, counted in what one typical row does to the weights",
+        ),
+        (
+            "Weight distance",
+            _distance(a),
+            f"between the {a.compared} and those of a retraining, relative to their length",
+        ),
+        (
+            "Probabilities",
+            _probabilities(a.probabilities_differ, a.control_probabilities_differ),
+            "mean difference between the model's and a retrained model's, on held-out rows",
+        ),
+        (
+            "On deleted rows",
+            "-"
+            if report.too_few
+            else _probabilities(
+                a.deleted_probabilities_differ, a.deleted_control_probabilities_differ
+            ),
+            TOO_FEW if report.too_few else "the same on the deleted rows that were at hand",
+        ),
+        (
+            "Predictions differ",
+            _percent(a.predictions_differ),
+            "of the held-out rows get another class than from a retrained model",
+        ),
+        (
+            "Accuracy",
+            f"{shown(a.accuracy_updated)}, retrained {shown(a.accuracy_retrained)}",
+            f"on held-out rows; always naming the most frequent class gets {shown(a.majority)}",
+        ),
+        (
+            "Log-loss",
+            f"{shown(a.log_loss_updated)}, retrained {shown(a.log_loss_retrained)}",
+            "on held-out rows, of the probabilities as they are shown; less is better",
+        ),
+        (
+            "AUC",
+            f"{shown(a.auc_updated)}, retrained {shown(a.auc_retrained)}",
+            "on held-out rows: how well they are put in order; 0.5 is chance",
+        ),
+        (
+            "AccErr",
+            "not measured" if a.acc_err is None else f"{a.acc_err:.4f} %",
+            "the paper's figure: change of held-out accuracy against retraining",
+        ),
+        (
+            "AccDis",
+            "-" if report.too_few else _disparity(a),
+            TOO_FEW if report.too_few else "the paper's figure: the same on deleted rows",
+        ),
         ("Residual", f"{a.residual:.3e}", "length of the gradient per row; 0 at the optimum"),
-    ]  # fmt: skip
+    ]
     if a.retrainings_differ is not None:
-        found.insert(5, ("Retrainings differ", f"{a.retrainings_differ:.3g}",
-                         "weight distance of two retrainings from one another, by their own noise: "
-                         "a distance of this size says nothing"))  # fmt: skip
+        found.insert(
+            5,
+            (
+                "Retrainings differ",
+                f"{a.retrainings_differ:.3g}",
+                "weight distance of two retrainings from one another, by their own noise: "
+                "a distance of this size says nothing",
+            ),
+        )
     if a.position is not None and a.scatter is not None:
         where = f"{100 * a.position:.3g} %, retrainings scatter by {100 * a.scatter:.3g} %"
-        found.insert(3, ("Among retrainings", where,
-                         "0 % is where retrained models lie, 100 % where one that never unlearned "
-                         "does"))  # fmt: skip
+        found.insert(
+            3,
+            (
+                "Among retrainings",
+                where,
+                "0 % is where retrained models lie, 100 % where one that never unlearned does",
+            ),
+        )
     return found
 
 
@@ -124,7 +168,7 @@ def distances_plot(report: Report) -> str:
     if not bars:
         return ""
     groups = [("from a retraining", bars)]
-    return svg.pairs(groups, label="distance of the weights from those of a retraining")
+    return svg.bar_chart(groups, label="distance of the weights from those of a retraining")
 
 
 def _accuracies(report: Report) -> str:
@@ -137,7 +181,7 @@ def _accuracies(report: Report) -> str:
         )
         if updated is not None and retrained is not None
     ]
-    return svg.pairs(groups, top=1.0, label="accuracy of the updated and the retrained model")
+    return svg.bar_chart(groups, top=1.0, label="accuracy of the updated and the retrained model")
 
 
 def _disparities(report: Report) -> str:
@@ -145,13 +189,13 @@ def _disparities(report: Report) -> str:
     draws = [(f"retraining {i + 1}", [("AccDis", v)]) for i, v in enumerate(a.disparities[:12])]
     if not draws:
         return ""
-    return svg.pairs(draws, unit=" %", threshold=a.threshold, label="AccDis of each retraining")
+    return svg.bar_chart(draws, unit=" %", threshold=a.threshold, label="AccDis of each retraining")
 
 
 def estimates_plot(status: Status) -> str:
     points = [(str(d.version), d.estimate, d.action == "retrain") for d in status.decisions]
     if len(points) < 2:
         return ""
-    return svg.timeline(
+    return svg.line_chart(
         points[-200:], threshold=status.threshold, unit=" %", label="estimated disparity by version"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from unfit.pages import svg
 from unfit.pages.audit import estimates_plot
-from unfit.pages.templating import templates
+from unfit.pages.templating import render
 from unfit.workspace.auditing import Report
 from unfit.workspace.results import Employed, Status
 
@@ -30,7 +30,9 @@ class Wave:
 
 
 @dataclass(frozen=True)
-class Told:
+class StoryFacts:
+    """What happened in the demo."""
+
     trained: Employed
     waves: Sequence[Wave]
     served: Mapping[str, Any]
@@ -38,22 +40,29 @@ class Told:
     status: Status
 
 
-def story_page(told: Told) -> str:
+def story_page(story: StoryFacts) -> str:
     """One self-contained HTML page."""
-    accuracies = [(str(v.number), v.accuracy, v.kind == "retrained") for v in told.status.versions]
+    accuracies = [(str(v.number), v.accuracy, v.kind == "retrained") for v in story.status.versions]
     known = [a for _, a, _ in accuracies if a is not None]
     base = max(0.0, int(10 * min(known, default=0.0)) / 10)
     top = min(1.0, int(10 * max(known, default=1.0) + 1) / 10)
     times = [
-        (w.name, [("unlearned", 1000 * w.seconds)]
-         + ([("retrained", 1000 * w.retraining)] if w.retraining else []))
-        for w in told.waves if w.seconds is not None
-    ]  # fmt: skip
-    return templates().get_template("story.html").render(
-        told=told, waves=told.waves, report=told.report,
-        outcome={True: "passed", False: "failed", None: "open"}[told.report.passed],
-        estimates=estimates_plot(told.status),
-        accuracies=svg.timeline(accuracies, base=base, top=top, label="test accuracy by version"),
-        times=svg.pairs(times, unit=" ms", label="time of a request to the commit"),
-        last=told.status.decisions[-1],
-    )  # fmt: skip
+        (
+            w.name,
+            [("unlearned", 1000 * w.seconds)]
+            + ([("retrained", 1000 * w.retraining)] if w.retraining else []),
+        )
+        for w in story.waves
+        if w.seconds is not None
+    ]
+    return render(
+        "story.html",
+        story=story,
+        waves=story.waves,
+        report=story.report,
+        outcome={True: "passed", False: "failed", None: "open"}[story.report.passed],
+        estimates=estimates_plot(story.status),
+        accuracies=svg.line_chart(accuracies, base=base, top=top, label="test accuracy by version"),
+        times=svg.bar_chart(times, unit=" ms", label="time of a request to the commit"),
+        last=story.status.decisions[-1],
+    )

@@ -17,7 +17,7 @@ def _nice(top: float) -> float:
     return next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= top * 0.999)
 
 
-def timeline(
+def line_chart(
     points: Sequence[tuple[str, float | None, bool]],
     *,
     threshold: float | None = None,
@@ -78,10 +78,14 @@ def timeline(
     return "".join(parts) + "</svg>"
 
 
-def pairs(
-    groups: Sequence[tuple[str, Sequence[tuple[str, float]]]], *, unit: str = "", label: str = "",
-    threshold: float | None = None, top: float | None = None,
-) -> str:  # fmt: skip
+def bar_chart(
+    groups: Sequence[tuple[str, Sequence[tuple[str, float]]]],
+    *,
+    unit: str = "",
+    label: str = "",
+    threshold: float | None = None,
+    top: float | None = None,
+) -> str:
     """Horizontal bars in groups (name, [(series, value)]); series take the page's colours."""
     bar, gap, left = 18, 16, 170
     count = sum(len(series) for _, series in groups)

@@ -16,15 +16,16 @@ from unfit import __version__
 from unfit.errors import UnfitError
 from unfit.service import problems
 from unfit.service.api import erasures, health, jobs, predictions, schemas, versions
-from unfit.service.auth import PUBLIC, Gate, Guarded
-from unfit.service.current import Current, Pulse
+from unfit.service.auth import PUBLIC, Gate, GuardedRoute
+from unfit.service.change_counter import SharedChangeCounter
+from unfit.service.context import ServiceContext
 from unfit.service.dashboard import routes as dashboard
 from unfit.service.dashboard.rendering import on_page
-from unfit.service.direct import Direct
-from unfit.service.front import STATIC, Front
+from unfit.service.fast_path import FastPathMiddleware
 from unfit.service.log import Log
-from unfit.service.observing import Metrics
-from unfit.service.parts import Parts
+from unfit.service.metrics import Metrics
+from unfit.service.middleware import STATIC, RequestMiddleware
+from unfit.service.predictor import PredictorCache
 from unfit.store.access import Access
 from unfit.store.jobs import Jobs
 from unfit.store.watching import Watch
@@ -40,60 +41,74 @@ problem+json; lists come newest first, with `next` to go on.
 
 def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
     workspace = Workspace(folder)
-    pulse = Pulse(Watch(workspace.store))
-    parts = Parts(
-        workspace, pulse, Current(workspace), Access(workspace.store), Jobs(workspace.store),
-        log or Log(), Metrics(), now,
-    )  # fmt: skip
+    changes = SharedChangeCounter(Watch(workspace.store))
+    context = ServiceContext(
+        workspace,
+        changes,
+        PredictorCache(workspace),
+        Access(workspace.store),
+        Jobs(workspace.store),
+        log or Log(),
+        Metrics(),
+        now,
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(parts.heartbeat.watch())
+        watching = asyncio.create_task(context.heartbeat.watch())
         yield
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-        pulse.close()
+        changes.close()
         workspace.close()
-        parts.log.close()
+        context.log.close()
 
     app = bare_app(lifespan=lifespan)
-    app.state.parts = parts
-    app.state.following = erasures.following(parts)
-    app.state.gate = Gate(parts.access, pulse, workspace.config.service.rate, parts.clock)
+    app.state.context = context
+    app.state.event_streams = erasures.event_streams(context)
+    app.state.gate = Gate(context.access, changes, workspace.config.service.rate, context.clock)
     app.mount(STATIC, StaticFiles(packages=[("unfit.service", "static")]), name="static")
     for kind in (HTTPException, UnfitError, RequestValidationError):
-        app.add_exception_handler(kind, _told)
-    app.add_middleware(Direct, routes=predictions.routes.routes)
+        app.add_exception_handler(kind, _answer_error)
+    app.add_middleware(FastPathMiddleware, routes=predictions.routes.routes)
     app.add_middleware(
-        Front, max_body=int(1e6 * workspace.config.service.max_body_mb), log=parts.log,
-        metrics=parts.metrics,
-    )  # fmt: skip
+        RequestMiddleware,
+        max_body=int(1e6 * workspace.config.service.max_body_mb),
+        log=context.log,
+        metrics=context.metrics,
+    )
     return app
 
 
 def bare_app(**options: Any) -> FastAPI:
     """The routes and their schema, with nothing behind them."""
     app = FastAPI(
-        title="unfit", version=__version__, description=_ABOUT, openapi_url=None, docs_url=None,
-        redoc_url=None, redirect_slashes=False, **options,
-    )  # fmt: skip
+        title="unfit",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        **options,
+    )
     for module in (predictions, erasures, versions, jobs, health, dashboard):
         app.router.routes.extend(module.routes.routes)  # as they are: each is its own guard
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
-async def _told(request: Request, error: Exception) -> Response:
+async def _answer_error(request: Request, error: Exception) -> Response:
     """As a page to who looks at pages, as problem+json to everybody else."""
     problem: HTTPException
     if isinstance(error, HTTPException):
         problem = error
     elif isinstance(error, RequestValidationError):
-        problem = problems.of_validation(error)
+        problem = problems.from_validation(error)
     else:
         assert isinstance(error, UnfitError)
-        problem = problems.told(request, error)
+        problem = problems.for_request(request, error)
     return on_page(request, problem) or problems.render(problem)
 
 
@@ -110,7 +125,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         parts["schemas"].update(schema.pop("$defs", {}))
         parts["schemas"][model.__name__] = schema
     parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    for route in guarded(app):
+    for route in guarded_routes(app):
         for method in route.methods or ():
             operation = made["paths"].get(route.path_format, {}).get(method.lower())
             if operation is not None and route.rule != {PUBLIC}:
@@ -119,6 +134,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
     return made
 
 
-def guarded(app: FastAPI) -> list[Guarded]:
+def guarded_routes(app: FastAPI) -> list[GuardedRoute]:
     """Every route with its rule."""
-    return [route for route in app.routes if isinstance(route, Guarded)]
+    return [route for route in app.routes if isinstance(route, GuardedRoute)]

@@ -1,8 +1,8 @@
 """Who may do what. Denied by default: a route without a rule cannot be made.
 
-`@allow(...)` names the roles of a route; `Guarded` asks the gate before the request is read, but
-for the few bytes of a prediction. Tokens come as a bearer (the API) or behind a session cookie (the
-dashboard), never both.
+`@allow(...)` names the roles of a route; `GuardedRoute` asks the gate before the request is read,
+but for the few bytes of a prediction. Tokens come as a bearer (the API) or behind a session cookie
+(the dashboard), never both.
 """
 
 import hashlib
@@ -17,8 +17,8 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
-from unfit.service.bodies import StrictRequest
-from unfit.service.current import Pulse
+from unfit.service.change_counter import SharedChangeCounter
+from unfit.service.json_bodies import StrictRequest
 from unfit.service.problems import Problem
 from unfit.service.roles import ROLES
 from unfit.store.access import Access
@@ -65,8 +65,14 @@ class Principal:
 class Gate:
     """Admits requests; remembers tokens until a token or session changes anywhere."""
 
-    def __init__(self, access: Access, pulse: Pulse, rate: float, clock: Callable[[], datetime]):
-        self._access, self._pulse, self._rate, self._clock = access, pulse, rate, clock
+    def __init__(
+        self,
+        access: Access,
+        changes: SharedChangeCounter,
+        rate: float,
+        clock: Callable[[], datetime],
+    ):
+        self._access, self._changes, self._rate, self._clock = access, changes, rate, clock
         self._known: dict[tuple[str, str], tuple[Token, datetime | None]] = {}
         self._as_of: tuple[object, ...] | None = None
         self._buckets: dict[int, tuple[float, float]] = {}
@@ -77,7 +83,7 @@ class Gate:
         state.principal, state.access = None, "public" if rule == {PUBLIC} else "denied"
         if rule == {PUBLIC}:
             return
-        state.seen = await self._pulse.seen()
+        state.seen = await self._changes.read()
         if state.seen[1:] != self._as_of:
             self._known.clear()
             self._as_of = state.seen[1:]
@@ -131,13 +137,14 @@ class Gate:
             self._buckets[token.id] = (level, now)
             wait = max(1, round((1 - level) / self._rate))
             raise Problem(
-                429, f"this token may ask {self._rate:g} times a second",
+                429,
+                f"this token may ask {self._rate:g} times a second",
                 headers={"Retry-After": str(wait)},
-            )  # fmt: skip
+            )
         self._buckets[token.id] = (level - 1, now)
 
 
-class Guarded(APIRoute):
+class GuardedRoute(APIRoute):
     """A route of the API: by bearer token."""
 
     by_cookie = False
@@ -165,7 +172,7 @@ class Guarded(APIRoute):
         return guarded
 
 
-class Plain(Guarded):
+class RawRoute(GuardedRoute):
     """A route whose endpoint takes the request and gives a response: FastAPI has no part in it."""
 
     def get_route_handler(self) -> Handler:
@@ -183,7 +190,7 @@ class Plain(Guarded):
         return guarded
 
 
-class GuardedPage(Guarded):
+class PageRoute(GuardedRoute):
     """A page of the dashboard: by session cookie, and changes only with the session's CSRF word."""
 
     by_cookie = True

@@ -7,11 +7,11 @@ from pathlib import Path
 
 if __name__ == "__main__":
     if sys.argv[1] == "api":
-        from unfit.service.serving import answer
+        from unfit.service.server import answer
 
         answer(Path(sys.argv[2]), int(sys.argv[3]))
     else:
-        from unfit.service.processes import share
+        from unfit.service.child_process import share
         from unfit.service.worker import work
 
         if share():

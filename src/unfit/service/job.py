@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from unfit.errors import UnfitError
+from unfit.service.child_process import lifeline
 from unfit.service.log import Log, take_all
-from unfit.service.processes import lifeline
 from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace
 from unfit.workspace.keeper import now

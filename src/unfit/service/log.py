@@ -19,8 +19,11 @@ class _Lines(logging.Handler):
         self._log = log
 
     def emit(self, record: logging.LogRecord) -> None:
-        facts = {"level": record.levelname.lower(), "logger": record.name,
-                 "message": record.getMessage()[:500]}  # fmt: skip
+        facts = {
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage()[:500],
+        }
         if record.exc_info and record.exc_info[1] is not None:
             facts["failure"] = failed_in(record.exc_info[1])
         self._log.line("log", **facts)

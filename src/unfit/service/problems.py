@@ -19,18 +19,24 @@ class Problem(HTTPException):
     """What went wrong, for the one who asked."""
 
     def __init__(
-        self, status: int, detail: str, *, headers: Mapping[str, str] | None = None,
+        self,
+        status: int,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
         fields: Sequence[Mapping[str, str]] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(status, detail, dict(headers) if headers else None)
         self.fields = fields
 
 
 def render(problem: StarletteException) -> Response:
     content: dict[str, Any] = {
-        "type": "about:blank", "title": HTTPStatus(problem.status_code).phrase,
-        "status": problem.status_code, "detail": str(problem.detail),
-    }  # fmt: skip
+        "type": "about:blank",
+        "title": HTTPStatus(problem.status_code).phrase,
+        "status": problem.status_code,
+        "detail": str(problem.detail),
+    }
     fields = getattr(problem, "fields", ())
     if fields:
         content["errors"] = list(fields)
@@ -40,10 +46,10 @@ def render(problem: StarletteException) -> Response:
 NOT_NOW = "The service cannot answer now; its log says why."
 
 
-def told(request: Request, error: UnfitError) -> Problem:
+def for_request(request: Request, error: UnfitError) -> Problem:
     """A sentence for whoever asked. What a database or a disk says goes to the log, and to those
     whose token is known; it names hosts, files and users. That there is no model yet names none."""
-    problem = of(error)
+    problem = from_error(error)
     if problem.status_code >= 500 and not isinstance(error, Untrained):
         request.state.trouble = str(error)
         if getattr(request.state, "principal", None) is None:
@@ -51,7 +57,7 @@ def told(request: Request, error: UnfitError) -> Problem:
     return problem
 
 
-def of(error: UnfitError) -> Problem:
+def from_error(error: UnfitError) -> Problem:
     """The status a sentence of ours goes with."""
     if isinstance(error, QueueFull):
         return Problem(429, str(error), headers={"Retry-After": "2"})
@@ -65,7 +71,7 @@ def of(error: UnfitError) -> Problem:
     return Problem(500, str(error))
 
 
-def of_validation(error: RequestValidationError) -> Problem:
+def from_validation(error: RequestValidationError) -> Problem:
     fields = [
         {"field": ".".join(str(part) for part in one["loc"]), "message": str(one["msg"])}
         for one in error.errors()

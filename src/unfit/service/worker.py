@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from unfit.errors import UnfitError
+from unfit.service.child_process import Child, lifeline
 from unfit.service.log import Log, take_all
-from unfit.service.processes import Child, lifeline
 from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
@@ -198,8 +198,14 @@ class Worker:
             return
         job = waiting[0]
         self._jobs.start(job, now())
-        command = [sys.executable, "-m", "unfit.service.job", str(self._folder), str(job.id),
-                   self._holder]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "unfit.service.job",
+            str(self._folder),
+            str(job.id),
+            self._holder,
+        ]
         self._child = job, Child(command)
         self._log.line("job-started", job=job.id, kind=job.kind)
 

@@ -8,13 +8,13 @@ from fastapi import Header, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from unfit.service import looking
-from unfit.service.api.common import Before, Limit, Number, page, parts, problems, router
+from unfit.service.api.common import Before, Limit, Number, context_of, page, problems, router
 from unfit.service.api.schemas import ErasureIn, ErasureOut, ErasuresOut, LookupIn, LookupOut
 from unfit.service.auth import Principal, allow, principal_of
-from unfit.service.following import Asking, Following
-from unfit.service.parts import Parts
+from unfit.service.context import ServiceContext
+from unfit.service.event_streams import EventQueries, EventStreams
 from unfit.service.problems import Problem
+from unfit.service.usecases import erasures as usecase
 from unfit.store.records import State
 
 KEYS = r"^[\x21-\x7e]+$"
@@ -23,11 +23,13 @@ routes = router("erasures")
 Key = Annotated[
     str | None,
     Header(
-        min_length=1, max_length=200, pattern=KEYS,
+        min_length=1,
+        max_length=200,
+        pattern=KEYS,
         description="The same key with the same body is the same request, however often it is sent."
         " Use a random one; it is kept.",
     ),
-]  # fmt: skip
+]
 
 
 @routes.post("/erasures", status_code=202, summary="File an erasure", responses=problems(409, 413))
@@ -38,12 +40,16 @@ async def file(
     """Answered at once; the worker applies all that wait together. Ids that match nobody, or that
     were forgotten before, are not an error: the outcome of each is told, and `near` names spellings
     close to the former that do exist."""
-    p = parts(request)
+    context = context_of(request)
     made = await run_in_threadpool(
-        looking.submit, p, body.subjects, body.rows, idempotency_key,
+        usecase.submit,
+        context,
+        body.subjects,
+        body.rows,
+        idempotency_key,
         principal_of(request).token.public,
-    )  # fmt: skip
-    near = await run_in_threadpool(looking.near, p, body.subjects, body.rows)
+    )
+    near = await run_in_threadpool(usecase.near, context, body.subjects, body.rows)
     response.headers["Location"] = f"/v1/erasures/{made.id}"
     return ErasureOut.of(made, with_items=True, near=near)
 
@@ -57,7 +63,7 @@ def list_erasures(
     before: Before = None,
 ) -> ErasuresOut:
     """The newest first."""
-    found = parts(request).store.requests(
+    found = context_of(request).store.requests(
         state=state, before=before, last=limit + 1, with_items=False
     )
     items, more = page(found, limit, "id")
@@ -68,17 +74,17 @@ def list_erasures(
 @allow("erase", "audit", "operate")
 def read(request: Request, id: Number) -> ErasureOut:
     """With what became of each id, and the decision it led to."""
-    return _read(parts(request), id)
+    return _read(context_of(request), id)
 
 
 @routes.delete("/erasures/{id}", summary="Cancel an erasure", responses=problems(404, 409))
 @allow("erase")
 def cancel(request: Request, id: Number) -> ErasureOut:
     """Only while it waits."""
-    p = parts(request)
-    _read(p, id)
-    p.store.cancel(id, p.clock())
-    return _read(p, id)
+    context = context_of(request)
+    _read(context, id)
+    context.store.cancel(id, context.clock())
+    return _read(context, id)
 
 
 @routes.get(
@@ -97,8 +103,8 @@ def cancel(request: Request, id: Number) -> ErasureOut:
 @allow("erase", "audit", "operate")
 async def events(request: Request, id: Number) -> StreamingResponse:
     """Server-sent events."""
-    p = parts(request)
-    first = await run_in_threadpool(_read, p, id, False)
+    context = context_of(request)
+    first = await run_in_threadpool(_read, context, id, False)
     return follow(request, id, first)
 
 
@@ -107,7 +113,7 @@ async def events(request: Request, id: Number) -> StreamingResponse:
 async def lookup(request: Request, body: LookupIn) -> LookupOut:
     """Whether the model remembers them, the erasures that named them, and for an id that nobody
     has, near spellings that somebody has."""
-    found = await run_in_threadpool(looking.look_up, parts(request), str(body.subject))
+    found = await run_in_threadpool(usecase.look_up, context_of(request), str(body.subject))
     return LookupOut(
         purged=found.purged,
         kept_for_audit_until=found.kept_until,
@@ -118,33 +124,35 @@ async def lookup(request: Request, body: LookupIn) -> LookupOut:
     )
 
 
-def _read(p: Parts, id: int, with_items: bool = True) -> ErasureOut:
-    found = p.store.requests(ids=[id], with_items=with_items)
+def _read(context: ServiceContext, id: int, with_items: bool = True) -> ErasureOut:
+    found = context.store.requests(ids=[id], with_items=with_items)
     if not found:
         raise Problem(404, f"there is no erasure {id}")
-    return ErasureOut.of(found[0], p.store.decision_on(found[0]), with_items=with_items)
+    return ErasureOut.of(found[0], context.store.decision_on(found[0]), with_items=with_items)
 
 
-def following(p: Parts) -> Following[ErasureOut]:
+def event_streams(context: ServiceContext) -> EventStreams[ErasureOut]:
     """All who follow erasures in this process."""
 
     def states(ids: Sequence[int]) -> dict[int, str]:
-        return {r.id: r.state for r in p.store.requests(ids=list(ids), with_items=False)}
+        return {r.id: r.state for r in context.store.requests(ids=list(ids), with_items=False)}
 
     def may_stay(principal: Principal) -> bool:
-        return p.access.is_valid(principal.token, principal.session, p.clock())
+        return context.access.is_valid(principal.token, principal.session, context.clock())
 
-    return Following(Asking(states=states, read=lambda id: _read(p, id, False), may_stay=may_stay))
+    return EventStreams(
+        EventQueries(states=states, read=lambda id: _read(context, id, False), may_stay=may_stay)
+    )
 
 
 def follow(request: Request, id: int, first: ErasureOut) -> StreamingResponse:
     """The states of an erasure as they come, until it is settled."""
-    all_followers: Following[ErasureOut] = request.app.state.following
-    follower = all_followers.admit(id, principal_of(request), first.state)
+    streams: EventStreams[ErasureOut] = request.app.state.event_streams
+    follower = streams.admit(id, principal_of(request), first.state)
 
     async def states() -> AsyncIterator[bytes]:
         yield _event(first)
-        async for found in all_followers.changes(follower):
+        async for found in streams.changes(follower):
             yield b": still waiting\n\n" if found is None else _event(found)
 
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -6,12 +6,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 
-from unfit.service.api.common import parts, problems
+from unfit.service.api.common import context_of, problems
 from unfit.service.api.schemas import HealthOut, ReadyOut
-from unfit.service.auth import PUBLIC, Guarded, allow
-from unfit.service.standing import standing
+from unfit.service.auth import PUBLIC, GuardedRoute, allow
+from unfit.service.usecases.status import read_status
 
-routes = APIRouter(route_class=Guarded, tags=["watching"])
+routes = APIRouter(route_class=GuardedRoute, tags=["watching"])
 
 
 @routes.get("/health/live", summary="Is the process there?")
@@ -24,10 +24,10 @@ async def live() -> HealthOut:
 @allow(PUBLIC)
 async def ready(request: Request) -> ReadyOut:
     """With a model, and everybody on the deletion list forgotten."""
-    p = parts(request)
-    scoring = await p.current.scoring(await p.pulse.seen())
-    worker = await run_in_threadpool(p.worker_lives)
-    return ReadyOut(status="ready", version=scoring.scorer.version, worker=worker)
+    context = context_of(request)
+    predictor = await context.predictors.get(await context.changes.read())
+    worker = await run_in_threadpool(context.worker_lives)
+    return ReadyOut(status="ready", version=predictor.scorer.version, worker=worker)
 
 
 @routes.get(
@@ -45,8 +45,8 @@ async def ready(request: Request) -> ReadyOut:
 @allow("operate")
 def metrics(request: Request) -> Response:
     """Counters of all API processes, and gauges from the records."""
-    p = parts(request)
-    now = standing(p)
+    context = context_of(request)
+    now = read_status(context)
     version = now.version
     gauges: dict[str, tuple[str, float | None]] = {
         "unfit_pending": ("Erasures that wait.", now.counts["pending"]),
@@ -69,7 +69,7 @@ def metrics(request: Request) -> Response:
             now.retained.overdue_rows,
         ),
     }
-    content = p.metrics.render("PROMETHEUS_MULTIPROC_DIR" in os.environ, gauges)
+    content = context.metrics.render("PROMETHEUS_MULTIPROC_DIR" in os.environ, gauges)
     return Response(content, media_type="text/plain; version=0.0.4")
 
 

@@ -7,19 +7,19 @@ from fastapi import Request, Response
 from pydantic_core import from_json, to_json
 from starlette.concurrency import run_in_threadpool
 
-from unfit.service import arrows
-from unfit.service.api.common import parts, problems, router, schemas
-from unfit.service.auth import Plain, allow
-from unfit.service.bodies import require_single_keys
-from unfit.service.current import Scoring
-from unfit.service.parts import Parts
+from unfit.service import arrow_streams
+from unfit.service.api.common import context_of, problems, router, schemas
+from unfit.service.auth import RawRoute, allow
+from unfit.service.context import ServiceContext
+from unfit.service.json_bodies import require_single_keys
+from unfit.service.predictor import Predictor
 from unfit.service.problems import Problem
 from unfit.workspace.prediction import predict_file
 
 ARROW = "application/vnd.apache.arrow.stream"
 BESIDE = 50  # rows; more are worked on in a thread
 
-routes = router("predictions", Plain)
+routes = router("predictions", RawRoute)
 
 
 @routes.post(
@@ -52,31 +52,31 @@ routes = router("predictions", Plain)
 async def predict(request: Request) -> Response:
     """An object per row with every column of the model; null where a value is missing. Fields that
     the model does not know are ignored. `service.max_rows` holds for JSON and for Arrow."""
-    p = parts(request)
+    context = context_of(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         body = await request.body()
-        scoring = await _scoring(request, p)
-        rows = _rows(body, p.config.service.max_rows)
+        predictor = await _predictor(request, context)
+        rows = _rows(body, context.config.service.max_rows)
         if len(rows) <= BESIDE:
-            answers, absent = scoring.answer(rows)
+            answers, absent = predictor.answer(rows)
         else:
-            answers, absent = await run_in_threadpool(scoring.answer, rows)
-        p.metrics.predicted(len(rows))
-        content = {"version": scoring.scorer.version, **absent._asdict(), "predictions": answers}
+            answers, absent = await run_in_threadpool(predictor.answer, rows)
+        context.metrics.predicted(len(rows))
+        content = {"version": predictor.scorer.version, **absent._asdict(), "predictions": answers}
         return Response(to_json(content), media_type="application/json")
     if kind == ARROW:
         body = await request.body()
-        scoring = await _scoring(request, p)
+        predictor = await _predictor(request, context)
         wants_arrow = ARROW in request.headers.get("accept", "")
-        return await run_in_threadpool(_arrow, body, scoring, p, wants_arrow)
+        return await run_in_threadpool(_arrow, body, predictor, context, wants_arrow)
     raise Problem(415, f"the body must be application/json or {ARROW}")
 
 
-async def _scoring(request: Request, p: Parts) -> Scoring:
+async def _predictor(request: Request, context: ServiceContext) -> Predictor:
     """The model as of the whole question: who was forgotten while its body came is not in it."""
-    seen = request.state.seen if request.state.whole else await p.pulse.seen()
-    return await p.current.scoring(seen)
+    seen = request.state.seen if request.state.whole else await context.changes.read()
+    return await context.predictors.get(seen)
 
 
 def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
@@ -96,17 +96,21 @@ def _rows(body: bytes, most: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Response:
-    table = arrows.read(body, p.config.service.max_rows)
-    made = predict_file(scoring.scorer, table, None, None, p.config.the_roles(), p.config.source)
+def _arrow(
+    body: bytes, predictor: Predictor, context: ServiceContext, wants_arrow: bool
+) -> Response:
+    table = arrow_streams.read(body, context.config.service.max_rows)
+    made = predict_file(
+        predictor.scorer, table, None, None, context.config.the_roles(), context.config.source
+    )
     assert made.table is not None
-    p.metrics.predicted(made.rows)
+    context.metrics.predicted(made.rows)
     if wants_arrow:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, made.table.schema) as writer:
             writer.write_table(made.table)
         return Response(sink.getvalue().to_pybytes(), media_type=ARROW)
-    names = scoring.scorer.card.classes
+    names = predictor.scorer.card.classes
     columns = made.table.column_names
     prefix = "unfit_" if "unfit_prediction" in columns else ""
     said = made.table[f"{prefix}prediction"].to_pylist()
@@ -116,8 +120,11 @@ def _arrow(body: bytes, scoring: Scoring, p: Parts, wants_arrow: bool) -> Respon
         for one, p in zip(said, each, strict=True)
     ]
     content = {
-        "version": made.version, "rare": made.rare, "unseen": made.unseen, "predictions": answers
-    }  # fmt: skip
+        "version": made.version,
+        "rare": made.rare,
+        "unseen": made.unseen,
+        "predictions": answers,
+    }
     return Response(to_json(content), media_type="application/json")
 
 

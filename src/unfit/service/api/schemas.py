@@ -116,9 +116,13 @@ class DecisionOut(BaseModel):
     """Why a version is in use."""
 
     model_config = _example(
-        version=85, at="2030-01-02T03:04:05.300Z", action="employ", estimate=0.32, threshold=2.0,
+        version=85,
+        at="2030-01-02T03:04:05.300Z",
+        action="employ",
+        estimate=0.32,
+        threshold=2.0,
         reason="the estimated disparity 0.32 % is within the threshold 2 %",
-    )  # fmt: skip
+    )
     version: int
     at: datetime
     action: Literal["open", "employ", "retrain", "withdraw"]
@@ -140,19 +144,37 @@ class DecisionOut(BaseModel):
         known = ("distance", "accuracy_change", "log_loss_change")
         return cls(
             **{name: d.inputs.get(name) for name in known},
-            version=d.version, at=d.at, action=d.action, reason=d.reason, estimate=d.estimate,
+            version=d.version,
+            at=d.at,
+            action=d.action,
+            reason=d.reason,
+            estimate=d.estimate,
             threshold=d.threshold,
-        )  # fmt: skip
+        )
 
 
 class ErasureOut(BaseModel):
     model_config = _example(
-        id=90, key="3f1c9a52", state="applied", in_force=True,
-        submitted_at="2030-01-02T03:04:05.120Z", applied_at="2030-01-02T03:04:05.310Z",
-        cancelled_at=None, version=85, matched="all", ids=1, forgotten=1, repeated=0, unknown=0,
-        rows=3, purged=True, kept_for_audit_until=None,
-        items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}], decision=None, near=None,
-    )  # fmt: skip
+        id=90,
+        key="3f1c9a52",
+        state="applied",
+        in_force=True,
+        submitted_at="2030-01-02T03:04:05.120Z",
+        applied_at="2030-01-02T03:04:05.310Z",
+        cancelled_at=None,
+        version=85,
+        matched="all",
+        ids=1,
+        forgotten=1,
+        repeated=0,
+        unknown=0,
+        rows=3,
+        purged=True,
+        kept_for_audit_until=None,
+        items=[{"kind": "subject", "outcome": "forgotten", "rows": 3}],
+        decision=None,
+        near=None,
+    )
     id: int
     key: str = Field(description="The Idempotency-Key it was filed with.")
     state: State = Field(description="unmatched: nobody had any of its ids, nobody was forgotten.")
@@ -199,14 +221,22 @@ class ErasureOut(BaseModel):
     ) -> "ErasureOut":
         each = [ItemOut(kind=i.kind, outcome=i.outcome, rows=i.rows) for i in r.items]
         return cls(
-            id=r.id, key=r.key, state=r.state, in_force=r.state == "applied",
-            submitted_at=r.submitted_at, applied_at=r.applied_at, cancelled_at=r.cancelled_at,
-            version=None if r.state == "unmatched" else r.version, matched=r.matched,
+            id=r.id,
+            key=r.key,
+            state=r.state,
+            in_force=r.state == "applied",
+            submitted_at=r.submitted_at,
+            applied_at=r.applied_at,
+            cancelled_at=r.cancelled_at,
+            version=None if r.state == "unmatched" else r.version,
+            matched=r.matched,
             near=None if near is None else list(near),
-            purged=r.purged, kept_for_audit_until=r.kept_until,
-            **asdict(r.tally), items=each if with_items else None,
+            purged=r.purged,
+            kept_for_audit_until=r.kept_until,
+            **asdict(r.tally),
+            items=each if with_items else None,
             decision=None if why is None else DecisionOut.of(why),
-        )  # fmt: skip
+        )
 
 
 class NearOut(BaseModel):
@@ -286,12 +316,21 @@ class VersionOut(BaseModel):
         t, seen = v.times, v.held_out or HeldOut()
         return cls(
             **asdict(seen),
-            version=v.number, kind=v.kind, state=v.state, method=v.method,
-            employed_at=v.employed_at, superseded_at=v.superseded_at, rows=v.rows,
-            subjects=v.subjects, deleted=v.deleted, accuracy=v.accuracy, seconds=v.seconds,
-            phases=None if t is None else dict(t.phases), cold=None if t is None else t.cold,
+            version=v.number,
+            kind=v.kind,
+            state=v.state,
+            method=v.method,
+            employed_at=v.employed_at,
+            superseded_at=v.superseded_at,
+            rows=v.rows,
+            subjects=v.subjects,
+            deleted=v.deleted,
+            accuracy=v.accuracy,
+            seconds=v.seconds,
+            phases=None if t is None else dict(t.phases),
+            cold=None if t is None else t.cold,
             purge_seconds=None if t is None else t.purge,
-        )  # fmt: skip
+        )
 
 
 class VersionsOut(BaseModel):
@@ -324,12 +363,25 @@ class ModelOut(BaseModel):
 
 class StatusOut(BaseModel):
     model_config = _example(
-        version=85, method="fisher", remembered=3817, forgotten_rows=5096, forgotten_subjects=1701,
-        pending=0, applied=90, unmatched=0, cancelled=0, purge_due=False, estimate=0.32,
-        threshold=2.0, worker=True, audit_window_seconds=2592000, retained_rows=12,
-        retained_until="2030-02-01T03:04:05.300Z", retained_overdue_rows=0,
+        version=85,
+        method="fisher",
+        remembered=3817,
+        forgotten_rows=5096,
+        forgotten_subjects=1701,
+        pending=0,
+        applied=90,
+        unmatched=0,
+        cancelled=0,
+        purge_due=False,
+        estimate=0.32,
+        threshold=2.0,
+        worker=True,
+        audit_window_seconds=2592000,
+        retained_rows=12,
+        retained_until="2030-02-01T03:04:05.300Z",
+        retained_overdue_rows=0,
         audit="last audit: version 85, forgotten",
-    )  # fmt: skip
+    )
     version: int | None
     method: str
     remembered: int
@@ -356,9 +408,10 @@ class AuditIn(_In):
     """How to audit; by default as the workspace says."""
 
     model_config = ConfigDict(
-        extra="forbid", allow_inf_nan=False,
+        extra="forbid",
+        allow_inf_nan=False,
         json_schema_extra={"examples": [{}, {"threshold": 1.5, "draws": 5}]},
-    )  # fmt: skip
+    )
     threshold: Annotated[float, Field(ge=0, le=200)] | None = None
     draws: Annotated[int, Field(ge=1, le=100)] | None = None
 
@@ -397,9 +450,12 @@ class AuditOut(JobOut):
     def told(cls, j: Job, found: AuditRecord | None) -> "AuditOut":
         more: dict[str, Any] = {}
         if found is not None:
-            more = {"passed": found.passed, "outcome": found.report.get("outcome", "cannot tell"),
-                    "verdict": found.report.get("verdict"),
-                    "report": found.report}  # fmt: skip
+            more = {
+                "passed": found.passed,
+                "outcome": found.report.get("outcome", "cannot tell"),
+                "verdict": found.report.get("verdict"),
+                "report": found.report,
+            }
         return cls(**cls.fields(j), **more)
 
 

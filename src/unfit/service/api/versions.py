@@ -4,7 +4,7 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from unfit.data.constants import explained
-from unfit.service.api.common import Before, Limit, Number, page, parts, problems, router
+from unfit.service.api.common import Before, Limit, Number, context_of, page, problems, router
 from unfit.service.api.schemas import (
     ColumnOut,
     DecisionOut,
@@ -16,7 +16,7 @@ from unfit.service.api.schemas import (
 )
 from unfit.service.auth import allow
 from unfit.service.problems import Problem
-from unfit.service.standing import standing
+from unfit.service.usecases.status import read_status
 from unfit.workspace import exporting
 from unfit.workspace.loaded import Scorer
 from unfit.workspace.results import audited
@@ -28,45 +28,53 @@ routes = router("model")
 @allow("predict", "erase", "operate", "audit")
 async def model(request: Request) -> ModelOut:
     """Its version, classes and columns: what a prediction must bring."""
-    p = parts(request)
-    card = (await p.current.scoring(request.state.seen)).scorer.card
-    version = await run_in_threadpool(p.store.employed)
+    context = context_of(request)
+    card = (await context.predictors.get(request.state.seen)).scorer.card
+    version = await run_in_threadpool(context.store.employed)
     assert version is not None
     how = explained(card.encoding)
     return ModelOut(
-        version=VersionOut.of(version), label=card.label, classes=list(card.classes),
+        version=VersionOut.of(version),
+        label=card.label,
+        classes=list(card.classes),
         columns=[
             ColumnOut(name=c.column.name, kind=c.column.kind, constants=how.columns[c.column.name])
             for c in card.encoding.columns
         ],
         norm=how.norm,
-    )  # fmt: skip
+    )
 
 
 @routes.get("/status", summary="How things stand", responses=problems())
 @allow("operate", "audit", "erase")
 def status(request: Request) -> StatusOut:
-    p = parts(request)
-    now = standing(p)
-    version, audit = now.version, next(iter(p.store.audits(last=1)), None)
+    context = context_of(request)
+    now = read_status(context)
+    version, audit = now.version, next(iter(context.store.audits(last=1)), None)
     return StatusOut(
         version=version.number if version else None,
-        method=version.method if version else p.config.model.method,
+        method=version.method if version else context.config.model.method,
         remembered=version.subjects if version else 0,
-        forgotten_rows=now.forgotten_rows, forgotten_subjects=now.forgotten_subjects,
-        purge_due=now.purge_due, estimate=now.estimate, threshold=now.threshold,
-        worker=now.worker, audit=audited(audit, version),
-        retained_rows=now.retained.rows, retained_until=now.retained.until,
+        forgotten_rows=now.forgotten_rows,
+        forgotten_subjects=now.forgotten_subjects,
+        purge_due=now.purge_due,
+        estimate=now.estimate,
+        threshold=now.threshold,
+        worker=now.worker,
+        audit=audited(audit, version),
+        retained_rows=now.retained.rows,
+        retained_until=now.retained.until,
         retained_overdue_rows=now.retained.overdue_rows,
-        audit_window_seconds=p.config.retention.audit_window.total_seconds(), **now.counts,
-    )  # fmt: skip
+        audit_window_seconds=context.config.retention.audit_window.total_seconds(),
+        **now.counts,
+    )
 
 
 @routes.get("/versions", summary="List versions", responses=problems())
 @allow("operate", "audit")
 def list_versions(request: Request, limit: Limit = 50, before: Before = None) -> VersionsOut:
     """The newest first."""
-    found = parts(request).store.versions(before=before, last=limit + 1)
+    found = context_of(request).store.versions(before=before, last=limit + 1)
     items, more = page(found, limit, "number")
     return VersionsOut(items=[VersionOut.of(v) for v in items], next=more)
 
@@ -74,7 +82,7 @@ def list_versions(request: Request, limit: Limit = 50, before: Before = None) ->
 @routes.get("/versions/{number}", summary="Read a version", responses=problems(404))
 @allow("operate", "audit")
 def read(request: Request, number: Number) -> VersionOut:
-    found = parts(request).store.versions(number=number) if number < 2**31 else []
+    found = context_of(request).store.versions(number=number) if number < 2**31 else []
     if not found:
         raise Problem(404, f"there is no version {number}")
     return VersionOut.of(found[0])
@@ -95,7 +103,7 @@ def read(request: Request, number: Number) -> VersionOut:
 @allow("operate")
 async def export(request: Request, number: Number) -> Response:
     """Only the version in use: the others are erased with the people in them."""
-    scorer = (await parts(request).current.scoring(request.state.seen)).scorer
+    scorer = (await context_of(request).predictors.get(request.state.seen)).scorer
     if scorer.version != number:
         raise Problem(404, f"version {number} has no model any more; {scorer.version} is in use")
     return await run_in_threadpool(packed, scorer)
@@ -110,6 +118,6 @@ def packed(scorer: Scorer) -> Response:
 @allow("operate", "audit")
 def list_decisions(request: Request, limit: Limit = 50, before: Before = None) -> DecisionsOut:
     """Why each version was employed; the newest first."""
-    found = parts(request).store.decisions(before=before, last=limit + 1)
+    found = context_of(request).store.decisions(before=before, last=limit + 1)
     items, more = page(found, limit, "version")
     return DecisionsOut(items=[DecisionOut.of(d) for d in items], next=more)

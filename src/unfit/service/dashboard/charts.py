@@ -60,7 +60,7 @@ def disparity(decisions: Sequence[Decision], threshold: float) -> Chart | None:
     }  # fmt: skip
     label = "estimated disparity by version, against the threshold"
     points = [(str(d["version"]), d["estimate"], d["action"] == "retrain") for d in rows[-_PLAIN:]]
-    return Chart(spec, svg.timeline(points, threshold=threshold, unit=" %", label=label), label)
+    return Chart(spec, svg.line_chart(points, threshold=threshold, unit=" %", label=label), label)
 
 
 def accuracy(versions: Sequence[Version]) -> Chart | None:
@@ -98,7 +98,7 @@ def accuracy(versions: Sequence[Version]) -> Chart | None:
     points = [(str(r["version"]), r["accuracy"], r["kind"] == "retrained") for r in rows[-_PLAIN:]]
     base = max(0.0, round(least - 0.01, 2))
     top = min(1.0, round(most + 0.01, 2))
-    return Chart(spec, svg.timeline(points, base=base, top=top, label=label), label)
+    return Chart(spec, svg.line_chart(points, base=base, top=top, label=label), label)
 
 
 def seconds(versions: Sequence[Version]) -> Chart | None:
@@ -130,7 +130,7 @@ def seconds(versions: Sequence[Version]) -> Chart | None:
     }  # fmt: skip
     label = "time to make each version, in milliseconds"
     points = [(str(r["version"]), float(r["ms"]), r["kind"] != "updated") for r in rows[-_PLAIN:]]
-    return Chart(spec, svg.timeline(points, unit=" ms", label=label), label)
+    return Chart(spec, svg.line_chart(points, unit=" ms", label=label), label)
 
 
 def distances(report: Report) -> Chart | None:
@@ -182,4 +182,4 @@ def accuracies(report: Report) -> Chart:
     for on, model, value in rows:
         groups.setdefault(on, []).append((model, value))
     label = "accuracy of the updated and the retrained model"
-    return Chart(spec, svg.pairs(list(groups.items()), top=1.0, label=label), label)
+    return Chart(spec, svg.bar_chart(list(groups.items()), top=1.0, label=label), label)

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from unfit import __version__
-from unfit.service.auth import GuardedPage
+from unfit.service.auth import PageRoute
 from unfit.service.dashboard import views
 
 NAVIGATION = (
@@ -22,18 +22,25 @@ NAVIGATION = (
     ("/settings", "Settings", ("operate", "audit")),
 )
 SENTENCES = {
-    400: "That cannot be read", 403: "That is not for this token", 404: "There is nothing here",
-    409: "Not in this state", 422: "That cannot be used", 429: "Too much at once",
+    400: "That cannot be read",
+    403: "That is not for this token",
+    404: "There is nothing here",
+    409: "Not in this state",
+    422: "That cannot be used",
+    429: "Too much at once",
     503: "Not just now",
-}  # fmt: skip
+}
 
 
 @cache
 def _templates() -> Environment:
     made = Environment(
-        loader=PackageLoader("unfit.service"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        loader=PackageLoader("unfit.service"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     made.filters["moment"] = views.moment
     made.filters["number"] = lambda n: f"{n:,}"
     made.filters["ms"] = views.milliseconds
@@ -47,13 +54,21 @@ def _templates() -> Environment:
 
 def page(request: Request, template: str, status: int = 200, **content: Any) -> HTMLResponse:
     principal = getattr(request.state, "principal", None)
-    now = request.app.state.parts.clock()
-    text = _templates().get_template(template).render(
-        principal=principal, path=request.url.path, navigation=NAVIGATION,
-        may=principal.may if principal else lambda *_: False,
-        csrf=principal.csrf if principal else "", form_key=secrets.token_hex(12),
-        age=lambda at: views.age(at, now), **content,
-    )  # fmt: skip
+    now = request.app.state.context.clock()
+    text = (
+        _templates()
+        .get_template(template)
+        .render(
+            principal=principal,
+            path=request.url.path,
+            navigation=NAVIGATION,
+            may=principal.may if principal else lambda *_: False,
+            csrf=principal.csrf if principal else "",
+            form_key=secrets.token_hex(12),
+            age=lambda at: views.age(at, now),
+            **content,
+        )
+    )
     headers = {"Cache-Control": "no-store"}
     return HTMLResponse(text, status, headers=headers)
 
@@ -66,7 +81,7 @@ def on_page(request: Request, problem: HTTPException) -> Response | None:
     """An error as a page, where a page was asked for; None where not."""
     route = request.scope.get("route")
     wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    ours = isinstance(route, GuardedPage) or (route is None and wants_page)
+    ours = isinstance(route, PageRoute) or (route is None and wants_page)
     if not ours:
         return None
     lively = request.headers.get("hx-request") == "true"

@@ -11,14 +11,14 @@ from starlette.concurrency import run_in_threadpool
 from unfit.data.ids import id_list
 from unfit.errors import BadInput, UnfitError
 from unfit.pages.audit import audit_page, facts_of
-from unfit.service import looking
 from unfit.service.api import erasures, jobs, versions
-from unfit.service.api.common import parts
+from unfit.service.api.common import context_of
 from unfit.service.api.schemas import ErasureOut
-from unfit.service.auth import COOKIE, PUBLIC, GuardedPage, allow, principal_of
+from unfit.service.auth import COOKIE, PUBLIC, PageRoute, allow, principal_of
 from unfit.service.dashboard import charts, views
 from unfit.service.dashboard.rendering import page, sign_in_page
 from unfit.service.problems import Problem
+from unfit.service.usecases import erasures as usecase
 from unfit.store.records import Request as Erasure
 from unfit.store.records import State
 from unfit.workspace.auditing import Report
@@ -26,7 +26,7 @@ from unfit.workspace.auditing import Report
 PAGE = 25
 SEES = ("operate", "audit", "erase")  # everybody but who only asks for predictions
 
-routes = APIRouter(route_class=GuardedPage, include_in_schema=False)
+routes = APIRouter(route_class=PageRoute, include_in_schema=False)
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 Before = Annotated[int | None, Query(ge=1, lt=2**63)]
 
@@ -47,30 +47,35 @@ def sign_in(
     token: Annotated[str, Form(max_length=200)] = "",
     next: Annotated[str, Form(max_length=500)] = "/",
 ) -> Response:
-    p = parts(request)
+    context = context_of(request)
     if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
         return sign_in_page(request, "/", "Sign in from this page.", 403)
-    found = p.access.by_text(token.strip())
+    found = context.access.by_text(token.strip())
     if found is None:
         return sign_in_page(request, _local(next), "This token is not known here.", 401)
     if not found.roles & {*SEES, "admin"}:
         said = "This token may ask for predictions only; the dashboard wants another."
         return sign_in_page(request, _local(next), said, 403)
-    lasting = p.config.service.sign_in
-    secret = p.access.sign_in(found, p.clock(), lasting)
-    p.log.line("signed-in", token=found.public)
+    lasting = context.config.service.sign_in
+    secret = context.access.sign_in(found, context.clock(), lasting)
+    context.log.line("signed-in", token=found.public)
     response = RedirectResponse(_local(next), 303)
     response.set_cookie(
-        COOKIE, secret, max_age=int(lasting.total_seconds()), httponly=True, samesite="strict",
-        secure=request.url.scheme == "https", path="/",
-    )  # fmt: skip
+        COOKIE,
+        secret,
+        max_age=int(lasting.total_seconds()),
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+        path="/",
+    )
     return response
 
 
 @routes.post("/sign-out")
 @allow(*SEES)
 def sign_out(request: Request) -> Response:
-    parts(request).access.sign_out(principal_of(request).session or "")
+    context_of(request).access.sign_out(principal_of(request).session or "")
     response = RedirectResponse("/sign-in", 303)
     response.delete_cookie(COOKIE, path="/")
     return response
@@ -87,14 +92,14 @@ def _local(path: str) -> str:
 @routes.get("/")
 @allow(*SEES)
 def overview(request: Request) -> HTMLResponse:
-    return page(request, "overview.html", shown=views.overview(parts(request)))
+    return page(request, "overview.html", shown=views.overview(context_of(request)))
 
 
 @routes.get("/overview/panel")
 @allow(*SEES)
 def overview_panel(request: Request, seen: str = "") -> Response:
     """The same again if anything has changed."""
-    shown = views.overview(parts(request))
+    shown = views.overview(context_of(request))
     if shown.mark == seen:
         return Response(status_code=204)
     return page(request, "overview_panel.html", shown=shown)
@@ -105,25 +110,30 @@ def overview_panel(request: Request, seen: str = "") -> Response:
 
 @routes.get("/erasures")
 @allow(*SEES)
-def list_erasures(
-    request: Request, state: str = "", before: Before = None
-) -> HTMLResponse:  # fmt: skip
+def list_erasures(request: Request, state: str = "", before: Before = None) -> HTMLResponse:
     return _erasures(request, state if state in get_args(State) else "", before)
 
 
 def _erasures(
     request: Request, state: str = "", before: int | None = None, status: int = 200, **more: Any
 ) -> HTMLResponse:
-    p = parts(request)
-    found = p.store.requests(state=state or None, before=before, last=PAGE + 1, with_items=False)[
-        ::-1
-    ]
-    shown = [views.followed(p, r) for r in found[:PAGE]]
+    context = context_of(request)
+    found = context.store.requests(
+        state=state or None, before=before, last=PAGE + 1, with_items=False
+    )[::-1]
+    shown = [views.followed(context, r) for r in found[:PAGE]]
     following = found[PAGE - 1].id if len(found) > PAGE else None
     return page(
-        request, "erasures.html", status, shown=shown, state=state, following=following,
-        before=before, counts=p.store.request_counts(), **({"said": "", "person": None} | more),
-    )  # fmt: skip
+        request,
+        "erasures.html",
+        status,
+        shown=shown,
+        state=state,
+        following=following,
+        before=before,
+        counts=context.store.request_counts(),
+        **({"said": "", "person": None} | more),
+    )
 
 
 @routes.post("/erasures")
@@ -136,42 +146,44 @@ def file(
     key: Annotated[str, Form(max_length=200)] = "",
 ) -> Response:
     """One id a line, or a JSON list; the form's key makes a second click the same."""
-    p = parts(request)
+    context = context_of(request)
     try:
         named = id_list(ids, "json" if written == "json" else "lines", "The field")
         subjects, rows = (named, []) if kind == "subject" else ([], named)
-        made = looking.submit(p, subjects, rows, key or None, principal_of(request).token.public)
-        near = looking.near(p, subjects, rows)
+        made = usecase.submit(
+            context, subjects, rows, key or None, principal_of(request).token.public
+        )
+        near = usecase.near(context, subjects, rows)
     except UnfitError as error:
         status = 422 if isinstance(error, BadInput) else 503
         return _erasures(request, status=status, said=str(error), typed=ids)
     if near:  # shown to who typed the ids, now or never: they are kept nowhere
-        return page(request, "erasure.html", shown=views.followed(p, made), near=near)
+        return page(request, "erasure.html", shown=views.followed(context, made), near=near)
     return RedirectResponse(f"/erasures/{made.id}", 303)
 
 
 @routes.post("/people")
 @allow("erase")
-def look_up(
-    request: Request, subject: Annotated[str, Form(max_length=512)] = ""
-) -> HTMLResponse:  # fmt: skip
+def look_up(request: Request, subject: Annotated[str, Form(max_length=512)] = "") -> HTMLResponse:
     """By POST, so that no address, and no log of one, holds the id."""
     if not subject.strip() or "\0" in subject:
         return _erasures(request, status=422, looked="Type the id of a person.")
-    found = looking.look_up(parts(request), subject)
+    found = usecase.look_up(context_of(request), subject)
     return _erasures(request, person=found, sought=subject)
 
 
 @routes.get("/erasures/{id}")
 @allow(*SEES)
 def erasure(request: Request, id: Number) -> HTMLResponse:
-    return page(request, "erasure.html", shown=views.followed(parts(request), _find(request, id)))
+    return page(
+        request, "erasure.html", shown=views.followed(context_of(request), _find(request, id))
+    )
 
 
 @routes.get("/erasures/{id}/panel")
 @allow(*SEES)
 def erasure_panel(request: Request, id: Number) -> HTMLResponse:
-    found = views.followed(parts(request), _find(request, id))
+    found = views.followed(context_of(request), _find(request, id))
     return page(request, "erasure_panel.html", shown=found)
 
 
@@ -185,14 +197,14 @@ async def erasure_events(request: Request, id: Number) -> StreamingResponse:
 @routes.post("/erasures/{id}/cancel")
 @allow("erase")
 def cancel(request: Request, id: Number) -> Response:
-    p = parts(request)
+    context = context_of(request)
     _find(request, id)
-    p.store.cancel(id, p.clock())
+    context.store.cancel(id, context.clock())
     return RedirectResponse(f"/erasures/{id}", 303)
 
 
 def _find(request: Request, id: int) -> Erasure:
-    found = parts(request).store.requests(ids=[id], with_items=False)
+    found = context_of(request).store.requests(ids=[id], with_items=False)
     if not found:
         raise Problem(404, f"There is no erasure {id}.")
     return found[0]
@@ -204,20 +216,26 @@ def _find(request: Request, id: int) -> Erasure:
 @routes.get("/audits")
 @allow("audit", "operate")
 def list_audits(request: Request, before: Before = None) -> HTMLResponse:
-    p = parts(request)
-    found = p.jobs.find(kind="audit", before=before, last=PAGE + 1)[::-1]
-    shown = [(job, jobs.record(p, job)) for job in found[:PAGE]]
+    context = context_of(request)
+    found = context.jobs.find(kind="audit", before=before, last=PAGE + 1)[::-1]
+    shown = [(job, jobs.record(context, job)) for job in found[:PAGE]]
     following = found[PAGE - 1].id if len(found) > PAGE else None
-    others = [] if before else _by_hand(p, {job.audit_id for job, _ in shown})
+    others = [] if before else _by_hand(context, {job.audit_id for job, _ in shown})
     return page(
-        request, "audits.html", shown=shown, following=following, before=before, others=others,
-        threshold=p.config.policy.disparity, noisy=p.config.model.sigma > 0,
-    )  # fmt: skip
+        request,
+        "audits.html",
+        shown=shown,
+        following=following,
+        before=before,
+        others=others,
+        threshold=context.config.policy.disparity,
+        noisy=context.config.model.sigma > 0,
+    )
 
 
-def _by_hand(p: Any, known: set[int | None]) -> list[Any]:
+def _by_hand(context: Any, known: set[int | None]) -> list[Any]:
     """Audits of the command line, which are no jobs of the service."""
-    return [a for a in reversed(p.store.audits(last=PAGE)) if a.id not in known]
+    return [a for a in reversed(context.store.audits(last=PAGE)) if a.id not in known]
 
 
 @routes.post("/audits")
@@ -227,13 +245,15 @@ def start_audit(
     threshold: Annotated[str, Form(max_length=20)] = "",
     draws: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
-    p = parts(request)
+    context = context_of(request)
     options: dict[str, Any] = {}
     if threshold.strip():
         options["threshold"] = _number(threshold, "threshold", float, 0, 200)
     if draws.strip():
         options["draws"] = _number(draws, "number of retrainings", int, 1, 100)
-    made = p.jobs.submit("audit", options, p.clock(), principal_of(request).token.public)
+    made = context.jobs.submit(
+        "audit", options, context.clock(), principal_of(request).token.public
+    )
     return RedirectResponse(f"/audits/{made}", 303)
 
 
@@ -260,9 +280,9 @@ def audit_panel(request: Request, id: Number) -> HTMLResponse:
 
 
 def _audit(request: Request, id: int) -> dict[str, Any]:
-    p = parts(request)
-    job = jobs.find(p, "audit", id)
-    found = jobs.record(p, job)
+    context = context_of(request)
+    job = jobs.find(context, "audit", id)
+    found = jobs.record(context, job)
     if found is None:
         return {"job": job, "report": None, "facts": (), "chart": None, "distances": None}
     report = Report.of(found.report)
@@ -279,11 +299,11 @@ def _audit(request: Request, id: int) -> dict[str, Any]:
 @allow("audit", "operate")
 def report(request: Request, id: Number) -> HTMLResponse:
     """The audit as one page to keep."""
-    p = parts(request)
-    found = jobs.record(p, jobs.find(p, "audit", id))
+    context = context_of(request)
+    found = jobs.record(context, jobs.find(context, "audit", id))
     if found is None:
         raise Problem(409, "This audit has no report yet.")
-    return HTMLResponse(audit_page(Report.of(found.report), p.workspace.status()))
+    return HTMLResponse(audit_page(Report.of(found.report), context.workspace.status()))
 
 
 # --- versions -----------------------------------------------------------------------------------
@@ -294,32 +314,37 @@ def report(request: Request, id: Number) -> HTMLResponse:
 def list_versions(
     request: Request, before: Before = None, a: Before = None, b: Before = None
 ) -> HTMLResponse:
-    p = parts(request)
-    found = p.store.versions(before=before, last=PAGE + 1)[::-1]
+    context = context_of(request)
+    found = context.store.versions(before=before, last=PAGE + 1)[::-1]
     small = a is not None and b is not None and max(a, b) < 2**31
-    compared = views.compared(p, a, b) if small and a is not None and b is not None else None
+    compared = views.compared(context, a, b) if small and a is not None and b is not None else None
     if a is not None and b is not None and compared is None:
         raise Problem(404, "One of these versions is not there.")
-    why = {d.version: d for d in p.store.decisions(before=before, last=PAGE + 1)}
+    why = {d.version: d for d in context.store.decisions(before=before, last=PAGE + 1)}
     return page(
-        request, "versions.html", shown=found[:PAGE], why=why, compared=compared, before=before,
+        request,
+        "versions.html",
+        shown=found[:PAGE],
+        why=why,
+        compared=compared,
+        before=before,
         following=found[PAGE - 1].number if len(found) > PAGE else None,
-        retrainings=p.jobs.find(kind="retrain", last=3)[::-1],
-    )  # fmt: skip
+        retrainings=context.jobs.find(kind="retrain", last=3)[::-1],
+    )
 
 
 @routes.get("/versions/export")
 @allow("operate")
 async def export(request: Request) -> Response:
-    scoring = await parts(request).current.scoring(request.state.seen)
-    return await run_in_threadpool(versions.packed, scoring.scorer)
+    predictor = await context_of(request).predictors.get(request.state.seen)
+    return await run_in_threadpool(versions.packed, predictor.scorer)
 
 
 @routes.post("/retrainings")
 @allow("operate")
 def retrain(request: Request) -> Response:
-    p = parts(request)
-    p.jobs.submit("retrain", {}, p.clock(), principal_of(request).token.public)
+    context = context_of(request)
+    context.jobs.submit("retrain", {}, context.clock(), principal_of(request).token.public)
     return RedirectResponse("/versions", 303)
 
 
@@ -329,12 +354,17 @@ def retrain(request: Request) -> Response:
 @routes.get("/method")
 @allow(*SEES)
 def method(request: Request) -> HTMLResponse:
-    p = parts(request)
-    return page(request, "method.html", shown=views.method(p), policy=p.config.policy)
+    context = context_of(request)
+    return page(request, "method.html", shown=views.method(context), policy=context.config.policy)
 
 
 @routes.get("/settings")
 @allow("operate", "audit")
 def settings(request: Request) -> HTMLResponse:
-    p = parts(request)
-    return page(request, "settings.html", tables=views.settings(p), folder=p.workspace.folder.name)
+    context = context_of(request)
+    return page(
+        request,
+        "settings.html",
+        tables=views.settings(context),
+        folder=context.workspace.folder.name,
+    )

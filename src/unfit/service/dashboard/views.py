@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from unfit.service.context import ServiceContext
 from unfit.service.dashboard import charts
 from unfit.service.dashboard.charts import Chart
 from unfit.service.dashboard.costs import Costs, costs
-from unfit.service.parts import Parts
-from unfit.service.standing import Standing, standing
+from unfit.service.usecases.status import ServiceStatus, read_status
 from unfit.store.records import AuditRecord, Decision, Job, Request, Version
 from unfit.workspace.results import audited
 
@@ -20,7 +20,7 @@ HELD_OUT = (("Majority rate", "majority"), ("AUC", "auc"), ("Log-loss", "log_los
 
 @dataclass(frozen=True)
 class Overview:
-    now: Standing
+    now: ServiceStatus
     baseline: Version | None  # the training that the version in use goes back to
     costs: Costs
     last_audit: AuditRecord | None
@@ -69,31 +69,39 @@ class Overview:
         return "good", f"{waits}; {audited(audit, version)}."
 
 
-def overview(p: Parts) -> Overview:
-    store, now = p.store, standing(p)
+def overview(context: ServiceContext) -> Overview:
+    store, now = context.store, read_status(context)
     versions = store.versions(last=charts.SHOWN)
     decisions = store.decisions(last=charts.SHOWN)
     audits = store.audits(last=1)
     made = [v for v in versions if v.kind in ("trained", "retrained")]
     return Overview(
-        now, made[-1] if made else None, costs(versions),
+        now,
+        made[-1] if made else None,
+        costs(versions),
         audits[0] if audits else None,
         decisions[-RECENT:][::-1],
         [
-            ("Estimated disparity", "Against the threshold (dashed). Diamonds: retrained.",
-             charts.disparity(decisions, now.threshold)),
+            (
+                "Estimated disparity",
+                "Against the threshold (dashed). Diamonds: retrained.",
+                charts.disparity(decisions, now.threshold),
+            ),
             ("Accuracy", "On held-out people. Diamonds: retrained.", charts.accuracy(versions)),
-            ("Time per version", "From the work being taken up to the commit, by the clock.",
-             charts.seconds(versions)),
+            (
+                "Time per version",
+                "From the work being taken up to the commit, by the clock.",
+                charts.seconds(versions),
+            ),
         ],
-        [j for j in p.jobs.find(last=10) if j.state in ("pending", "running")],
-        _lately_unmatched(p),
-    )  # fmt: skip
+        [j for j in context.jobs.find(last=10) if j.state in ("pending", "running")],
+        _lately_unmatched(context),
+    )
 
 
-def _lately_unmatched(p: Parts) -> Request | None:
-    found = p.store.requests(state="unmatched", last=1, with_items=False)
-    recent = [r for r in found if r.submitted_at > p.clock() - UNMATCHED_SHOWN]
+def _lately_unmatched(context: ServiceContext) -> Request | None:
+    found = context.store.requests(state="unmatched", last=1, with_items=False)
+    recent = [r for r in found if r.submitted_at > context.clock() - UNMATCHED_SHOWN]
     return recent[0] if recent else None
 
 
@@ -112,13 +120,13 @@ class Followed:
         return None if r.applied_at is None else (r.applied_at - r.submitted_at).total_seconds()
 
 
-def followed(p: Parts, request: Request) -> Followed:
-    decision = p.store.decision_on(request)
+def followed(context: ServiceContext, request: Request) -> Followed:
+    decision = context.store.decision_on(request)
     before = after = None
     if request.version is not None:
-        after = next(iter(p.store.versions(number=request.version)), None)
+        after = next(iter(context.store.versions(number=request.version)), None)
         if decision is not None:
-            before = next(iter(p.store.versions(number=request.version - 1)), None)
+            before = next(iter(context.store.versions(number=request.version - 1)), None)
     return Followed(request, decision, before, after)
 
 
@@ -143,8 +151,12 @@ class Compared:
         made = [
             ("Kind", a.kind, b.kind, ""),
             ("Method", a.method, b.method, ""),
-            ("In use since", moment(a.employed_at), moment(b.employed_at),
-             _span((b.employed_at - a.employed_at).total_seconds())),
+            (
+                "In use since",
+                moment(a.employed_at),
+                moment(b.employed_at),
+                _span((b.employed_at - a.employed_at).total_seconds()),
+            ),
             number("Rows", a.rows, b.rows, ",d"),
             number("People", a.subjects, b.subjects, ",d"),
             number("Rows that left with it", a.deleted, b.deleted, ",d"),
@@ -157,15 +169,15 @@ class Compared:
             ),
             number("Milliseconds to the commit", 1000 * a.seconds, 1000 * b.seconds, ",.1f"),
             number("Slope c", a.baseline.get("slope"), b.baseline.get("slope"), ".3f"),
-        ]  # fmt: skip
+        ]
         return [(line[0], line[1], line[2], line[3]) for line in made]
 
 
-def compared(p: Parts, a: int, b: int) -> Compared | None:
-    first, second = p.store.versions(number=a), p.store.versions(number=b)
+def compared(context: ServiceContext, a: int, b: int) -> Compared | None:
+    first, second = context.store.versions(number=a), context.store.versions(number=b)
     if not first or not second:
         return None
-    why = p.store.decisions(version=a) + p.store.decisions(version=b)
+    why = context.store.decisions(version=a) + context.store.decisions(version=b)
     return Compared(first[0], second[0], why)
 
 
@@ -184,31 +196,40 @@ class Method:
         return None if self.version is None else self.version.baseline.get("slope")
 
 
-def method(p: Parts) -> Method:
-    versions = p.store.versions(last=charts.SHOWN)
-    decided = p.store.decisions(last=1)
-    m = p.config.model
+def method(context: ServiceContext) -> Method:
+    versions = context.store.versions(last=charts.SHOWN)
+    decided = context.store.decisions(last=1)
+    m = context.config.model
     settings = {name: getattr(m, name) for name in type(m).__dataclass_fields__}
-    employed = p.store.employed()
+    employed = context.store.employed()
     return Method(
-        employed.method if employed else m.method, settings, employed,
-        decided[0] if decided else None, costs(versions),
-    )  # fmt: skip
+        employed.method if employed else m.method,
+        settings,
+        employed,
+        decided[0] if decided else None,
+        costs(versions),
+    )
 
 
-def settings(p: Parts) -> list[tuple[str, list[tuple[str, str]]]]:
+def settings(context: ServiceContext) -> list[tuple[str, list[tuple[str, str]]]]:
     """unfit.toml, table by table; no address of a database with its password."""
     found = []
     for table in ("model", "policy", "preprocessing", "split", "retention", "service"):
-        held = getattr(p.config, table)
-        lines = [
-            (name, _shown(getattr(held, name))) for name in type(held).__dataclass_fields__
-        ]  # fmt: skip
+        held = getattr(context.config, table)
+        lines = [(name, _shown(getattr(held, name))) for name in type(held).__dataclass_fields__]
         found.append((table, lines))
-    kind = "SQLite, in the workspace" if p.store.sqlite else "PostgreSQL"
-    roles = p.config.roles
-    found.append(("roles", [("label", roles.label), ("subject", roles.subject or "every row"),
-                            ("row_id", roles.row_id or "its number in the source")]))  # fmt: skip
+    kind = "SQLite, in the workspace" if context.store.sqlite else "PostgreSQL"
+    roles = context.config.roles
+    found.append(
+        (
+            "roles",
+            [
+                ("label", roles.label),
+                ("subject", roles.subject or "every row"),
+                ("row_id", roles.row_id or "its number in the source"),
+            ],
+        )
+    )
     found.append(("store", [("kind", kind)]))
     return found
 

@@ -1,12 +1,7 @@
-"""The model in use, as of now: no answer is older than the moment it was asked for.
-
-Every request asks the database whether anything has changed. On SQLite that is a read of a page in
-memory. On PostgreSQL requests that arrive while one asks share the next asking.
-"""
+"""The active model, ready to answer: no answer is older than the moment it was asked for."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,86 +10,16 @@ import numpy as np
 from unfit.data.encoding import Absent
 from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
-from unfit.store.watching import Seen, Watch
+from unfit.store.watching import Seen
 from unfit.workspace import Workspace
 from unfit.workspace.in_use import InUse
 from unfit.workspace.list_format import Position
 from unfit.workspace.list_watch import ListWatch
 from unfit.workspace.loaded import Scorer
 
-ASK_SECONDS = 5.0
-
-
-class Pulse:
-    """What a Watch says, asked once for all who ask at the same time."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._thread = ThreadPoolExecutor(1, "pulse")
-        self._next: asyncio.Future[Seen] | None = None
-        self._asking: asyncio.Task[None] | None = None
-
-    async def seen(self) -> Seen:
-        if self._watch.local:
-            return self._watch.ask()
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-            if self._asking is None:
-                self._asking = asyncio.create_task(self._ask())
-        return await asyncio.shield(self._next)
-
-    async def _ask(self) -> None:
-        while self._next is not None:
-            waiting, self._next = self._next, None
-            try:
-                waiting.set_result(await self._from_afar())
-            except Exception as error:
-                waiting.set_exception(error)
-        self._asking = None
-
-    async def _from_afar(self) -> Seen:
-        """Over PostgreSQL; a connection that is lost is made again, once."""
-        loop = asyncio.get_running_loop()
-        for last in (False, True):
-            try:
-                if not self._watch.is_open:
-                    await loop.run_in_executor(self._thread, self._watch.open)
-                async with asyncio.timeout(ASK_SECONDS):
-                    return await self._heard(loop)
-            except Exception as error:
-                self._watch.close()
-                if last:
-                    said = str(error).strip()[:200] or "no answer"
-                    raise Unavailable(f"the database says: {said}") from None
-        raise AssertionError
-
-    async def _heard(self, loop: asyncio.AbstractEventLoop) -> Seen:
-        answer: asyncio.Future[Seen] = loop.create_future()
-
-        def readable() -> None:
-            try:
-                found = self._watch.hear()
-            except Exception as error:
-                if not answer.done():
-                    answer.set_exception(error)
-                return
-            if found is not None and not answer.done():
-                answer.set_result(found)
-
-        handle = self._watch.send()
-        loop.add_reader(handle, readable)
-        try:
-            return await answer
-        finally:
-            loop.remove_reader(handle)
-
-    def close(self) -> None:
-        self._thread.shutdown()
-        self._watch.close()
-
 
 @dataclass(frozen=True)
-class Scoring:
+class Predictor:
     """A version that can answer for rows as JSON objects."""
 
     scorer: Scorer
@@ -121,7 +46,7 @@ class Scoring:
         return answers, absent
 
 
-class Current:
+class PredictorCache:
     """Loads a version when there is a new one; those who need it wait for it, nobody else."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -131,10 +56,10 @@ class Current:
         self._place: object = None
         self._have: _Loaded | None = None
 
-    async def scoring(self, seen: Seen) -> Scoring:
+    async def get(self, seen: Seen) -> Predictor:
         have, listed = self._have, self._workspace.deletions
         if have is not None and have.fits(seen) and listed.agrees(have.known):
-            return have.scoring
+            return have.predictor
         async with self._loading:
             have = self._have
             if have is None or not have.fits(seen):
@@ -142,7 +67,7 @@ class Current:
             if not await asyncio.to_thread(self._list_watch.may_answer, have.known):
                 raise Unavailable("people on the deletion list are being forgotten; try again soon")
             self._have = have
-            return have.scoring
+            return have.predictor
 
     def _load(self, seen: Seen) -> "_Loaded":
         if self._place not in (None, seen.place):
@@ -150,11 +75,11 @@ class Current:
         self._place = seen.place
         model = self._workspace.store.model()  # first: what is loaded is at least as new
         scorer = self._in_use.scorer()
-        before = None if self._have is None else self._have.scoring
+        before = None if self._have is None else self._have.predictor
         if before is not None and before.scorer.card is scorer.card:  # as most versions do
-            made = Scoring(scorer, before.encoder)
+            made = Predictor(scorer, before.encoder)
         else:
-            made = Scoring(scorer, ObjectEncoder(scorer.card.encoding))
+            made = Predictor(scorer, ObjectEncoder(scorer.card.encoding))
         return _Loaded(model.changes, seen.place, made, Position.parse(model.list_known))
 
 
@@ -164,7 +89,7 @@ class _Loaded:
 
     changes: int
     place: object
-    scoring: Scoring
+    predictor: Predictor
     known: Position | None
 
     def fits(self, seen: Seen) -> bool:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from unfit.service.parts import Parts
+from unfit.service.context import ServiceContext
 from unfit.store.records import Decision, Version
 from unfit.workspace.retention import Retained
 
 
 @dataclass(frozen=True)
-class Standing:
+class ServiceStatus:
     version: Version | None
     counts: Mapping[str, int]  # of requests, by their state
     forgotten_rows: int
@@ -26,11 +26,17 @@ class Standing:
         return None if self.decision is None else self.decision.estimate
 
 
-def standing(p: Parts) -> Standing:
-    rows, people = p.store.counts_forgotten()
-    decided, kept = p.store.decisions(last=1), p.workspace.retained()
-    return Standing(
-        p.store.employed(), p.store.request_counts(), rows, people, decided[0] if decided else None,
-        p.config.policy.disparity, p.worker_lives(),
-        p.store.model().purge_due or kept.overdue_rows > 0, kept,
-    )  # fmt: skip
+def read_status(context: ServiceContext) -> ServiceStatus:
+    rows, people = context.store.counts_forgotten()
+    decided, kept = context.store.decisions(last=1), context.workspace.retained()
+    return ServiceStatus(
+        context.store.employed(),
+        context.store.request_counts(),
+        rows,
+        people,
+        decided[0] if decided else None,
+        context.config.policy.disparity,
+        context.worker_lives(),
+        context.store.model().purge_due or kept.overdue_rows > 0,
+        kept,
+    )

@@ -10,7 +10,7 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.service.api.schemas import NearOut
-from unfit.service.parts import Parts
+from unfit.service.context import ServiceContext
 from unfit.store.records import Request
 from unfit.store.repository import Store
 from unfit.workspace.forgetting import (
@@ -38,18 +38,24 @@ class Person:
 
 
 def submit(
-    parts: Parts, subjects: Sequence[object], rows: Sequence[object], key: str | None, by: str
+    context: ServiceContext,
+    subjects: Sequence[object],
+    rows: Sequence[object],
+    key: str | None,
+    by: str,
 ) -> Request:
     """File a request; a worker takes it from there."""
     if len(subjects) + len(rows) > MOST:
-        raise BadInput(f"{len(subjects) + len(rows):,} ids are over {MOST:,}; file them in parts")
-    made = parts.workspace.submit(
-        subjects=subjects, rows=rows, key=key, by=by, limit=parts.config.service.queue
+        raise BadInput(f"{len(subjects) + len(rows):,} ids are over {MOST:,}; file them in context")
+    made = context.workspace.submit(
+        subjects=subjects, rows=rows, key=key, by=by, limit=context.config.service.queue
     )
-    return parts.store.requests(key=made)[0]
+    return context.store.requests(key=made)[0]
 
 
-def near(parts: Parts, subjects: Sequence[object], rows: Sequence[object]) -> list[NearOut]:
+def near(
+    context: ServiceContext, subjects: Sequence[object], rows: Sequence[object]
+) -> list[NearOut]:
     """Of the ids of a request those that match nobody just now and have near spellings here.
 
     Nothing of it is kept: it is for who asks, who knows the ids.
@@ -58,10 +64,10 @@ def near(parts: Parts, subjects: Sequence[object], rows: Sequence[object]) -> li
 
     def look(dataset: Dataset) -> list[NearOut]:
         absent: Ids = [pair for pair in ids if not _remembered(dataset, *pair)]
-        gone = forgotten_before(parts.store, absent) if absent else set()
+        gone = forgotten_before(context.store, absent) if absent else set()
         absent = [pair for pair in absent if pair not in gone]
-        found = near_spellings(absent, dataset, parts.store) if absent else {}
-        before = forgotten_spellings(absent, parts.store) if absent else {}
+        found = near_spellings(absent, dataset, context.store) if absent else {}
+        before = forgotten_spellings(absent, context.store) if absent else {}
         return [
             NearOut(
                 kind=kind,
@@ -73,7 +79,7 @@ def near(parts: Parts, subjects: Sequence[object], rows: Sequence[object]) -> li
             if text in found or text in before
         ]
 
-    return _looking(parts, look) or []
+    return _looking(context, look) or []
 
 
 def _remembered(dataset: Dataset, kind: str, text: str) -> bool:
@@ -81,17 +87,17 @@ def _remembered(dataset: Dataset, kind: str, text: str) -> bool:
     return rows is not None and (kind == "row" or bool(np.size(rows)))
 
 
-def look_up(parts: Parts, subject: str) -> Person:
+def look_up(context: ServiceContext, subject: str) -> Person:
     """What the records say comes first: rows leave the disk a moment after they are forgotten."""
-    store = parts.store
+    store = context.store
     if "\0" in subject or not subject.strip():  # nobody's: no id is so, and no database takes it
         return Person("unknown", 0, ())
     erasures = store.requests(about=("subject", subject), last=20, with_items=False)[::-1]
     if forgotten_before(store, [("subject", subject)]):
         return _forgotten(store, erasures)
-    rows = _looking(parts, lambda dataset: _rows(dataset, subject))
+    rows = _looking(context, lambda dataset: _rows(dataset, subject))
     if not rows:
-        spellings = [text for one in near(parts, [subject], []) for text in one.spellings]
+        spellings = [text for one in near(context, [subject], []) for text in one.spellings]
         return Person("unknown", 0, erasures, spellings)
     waits = any(request.state == "pending" for request in erasures)
     return Person("waiting" if waits else "remembered", rows, erasures)
@@ -115,16 +121,16 @@ def _rows(dataset: Dataset, subject: str) -> int:
     return 0 if found is None else int(np.count_nonzero(dataset["live"][found]))
 
 
-def _looking(parts: Parts, look: Callable[[Dataset], Found]) -> Found | None:
+def _looking(context: ServiceContext, look: Callable[[Dataset], Found]) -> Found | None:
     """A look at the rows of the generation in use; None without one."""
     for _ in range(10):
-        version = parts.store.employed()
+        version = context.store.employed()
         if version is None or version.generation is None:
             return None
         try:
-            dataset = Dataset(parts.workspace.folder / "data" / version.generation)
+            dataset = Dataset(context.workspace.folder / "data" / version.generation)
         except Damaged:  # or replaced by a retraining, since we asked
-            if parts.store.employed() == version:
+            if context.store.employed() == version:
                 raise
             continue
         return look(dataset)

@@ -8,20 +8,21 @@ from starlette.routing import BaseRoute
 
 from unfit.errors import UnfitError
 from unfit.service import problems
-from unfit.service.auth import Plain
-from unfit.service.front import App, Receive, Scope, Send
+from unfit.service.auth import RawRoute
+from unfit.service.middleware import App, Receive, Scope, Send
 
 
-class Direct:
+class FastPathMiddleware:
     """Answers for plain routes, with the same gate and the same errors; hands on the rest."""
 
     def __init__(self, app: App, *, routes: Sequence[BaseRoute]) -> None:
         self._app = app
         self._known = {
             (method, route.path): (route, route.get_route_handler())
-            for route in routes if isinstance(route, Plain)
+            for route in routes
+            if isinstance(route, RawRoute)
             for method in route.methods or ()
-        }  # fmt: skip
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         found = self._known.get((scope.get("method", ""), scope.get("path", "")))
@@ -35,5 +36,5 @@ class Direct:
         except HTTPException as problem:
             answer = problems.render(problem)
         except UnfitError as error:
-            answer = problems.render(problems.told(request, error))
+            answer = problems.render(problems.for_request(request, error))
         await answer(scope, receive, send)

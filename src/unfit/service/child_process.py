@@ -53,17 +53,23 @@ class Child:
     """A process that is told when its parent ends, and tells it that it lives."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str] = os.environ, *,
-        handles: Sequence[int] = (), process_group: int | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] = os.environ,
+        *,
+        handles: Sequence[int] = (),
+        process_group: int | None = None,
+    ) -> None:
         self._beats, writing = os.pipe()
         os.set_blocking(self._beats, False)
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, pass_fds=(*handles, writing),
+                command,
+                stdin=subprocess.PIPE,
+                pass_fds=(*handles, writing),
                 env={**environment, LIFELINE: "0", BEATS: str(writing)},
                 process_group=process_group,
-            )  # fmt: skip
+            )
         except BaseException:
             os.close(self._beats)
             raise

@@ -30,16 +30,21 @@ class Metrics:
             registry=self.registry,
         )
         self._seconds = Histogram(
-            "unfit_request_seconds", "From a request reaching the app to the end of its answer.",
-            ("route",), buckets=_BUCKETS, registry=self.registry,
-        )  # fmt: skip
+            "unfit_request_seconds",
+            "From a request reaching the app to the end of its answer.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
         self._rows = Counter(
             "unfit_predictions_total", "Rows predicted over the API.", registry=self.registry
         )
         self._denied = Counter(
-            "unfit_denied_total", "Requests answered 401, 403 or 429.", ("status",),
+            "unfit_denied_total",
+            "Requests answered 401, 403 or 429.",
+            ("status",),
             registry=self.registry,
-        )  # fmt: skip
+        )
         self._of: dict[tuple[str, str, int], tuple[Any, Any]] = {}
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(eq=False)
-class _Follower(Generic[Answer]):
+class Subscriber(Generic[Answer]):
     id: int
     principal: Principal
     state: str
@@ -42,7 +42,7 @@ class _Follower(Generic[Answer]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asking(Generic[Answer]):
+class EventQueries(Generic[Answer]):
     """What the followers of a process ask, and of whom."""
 
     states: Callable[[Sequence[int]], Mapping[int, str]]  # of erasures, by their ids
@@ -50,31 +50,32 @@ class Asking(Generic[Answer]):
     may_stay: Callable[[Principal], bool]
 
 
-class Following(Generic[Answer]):
-    def __init__(self, asking: Asking[Answer]) -> None:
+class EventStreams(Generic[Answer]):
+    def __init__(self, asking: EventQueries[Answer]) -> None:
         self._asking = asking
-        self._followers: set[_Follower[Answer]] = set()
+        self._followers: set[Subscriber[Answer]] = set()
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         return len(self._followers)
 
-    def admit(self, id: int, principal: Principal, state: str) -> _Follower[Answer]:
+    def admit(self, id: int, principal: Principal, state: str) -> Subscriber[Answer]:
         """One more, or a problem."""
         self._drop_absent()
         mine = sum(f.principal.token.id == principal.token.id for f in self._followers)
         if mine >= OF_ONE_TOKEN:
             raise Problem(
-                429, f"this token follows {mine} erasures already; end one, or ask for its state",
+                429,
+                f"this token follows {mine} erasures already; end one, or ask for its state",
                 headers={"Retry-After": "5"},
-            )  # fmt: skip
+            )
         if len(self._followers) >= FOLLOWERS:
             raise Problem(429, "too many follow erasures already", headers={"Retry-After": "5"})
-        made = _Follower[Answer](id, principal, state, time.monotonic())
+        made = Subscriber[Answer](id, principal, state, time.monotonic())
         self._followers.add(made)
         return made
 
-    async def changes(self, follower: _Follower[Answer]) -> AsyncIterator[Answer | None]:
+    async def changes(self, follower: Subscriber[Answer]) -> AsyncIterator[Answer | None]:
         """New states as they come, None now and then while there are none; then the end."""
         follower.begun = True
         try:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from unfit.service.current import Current, Pulse
+from unfit.service.change_counter import SharedChangeCounter
 from unfit.service.heartbeat import Heartbeat
 from unfit.service.log import Log
-from unfit.service.observing import Metrics
+from unfit.service.metrics import Metrics
+from unfit.service.predictor import PredictorCache
 from unfit.store.access import Access
 from unfit.store.jobs import Jobs
 from unfit.store.repository import Store
@@ -16,10 +17,10 @@ from unfit.workspace.config import Config
 
 
 @dataclass
-class Parts:
+class ServiceContext:
     workspace: Workspace
-    pulse: Pulse
-    current: Current
+    changes: SharedChangeCounter
+    predictors: PredictorCache
     access: Access
     jobs: Jobs
     log: Log

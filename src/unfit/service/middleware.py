@@ -1,6 +1,6 @@
 """What every request passes first and last: limits on its body, headers, the log, metrics.
 
-Plain ASGI, so that it costs microseconds.
+RawRoute ASGI, so that it costs microseconds.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect
 
 from unfit.service.log import Log, failed_in
-from unfit.service.observing import Metrics
+from unfit.service.metrics import Metrics
 from unfit.service.problems import Problem, render
 
 Scope = MutableMapping[str, Any]
@@ -28,13 +28,15 @@ _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
     (b"x-frame-options", b"DENY"),
-    (b"content-security-policy",
-     b"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
-     b"data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'"),
-]  # fmt: skip
+    (
+        b"content-security-policy",
+        b"default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' "
+        b"data:; object-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'self'",
+    ),
+]
 
 
-class Front:
+class RequestMiddleware:
     def __init__(self, app: App, *, max_body: int, log: Log, metrics: Metrics) -> None:
         self._app, self._max_body = app, max_body
         self._log, self._metrics = log, metrics
@@ -87,11 +89,14 @@ class Front:
         principal = state.get("principal")
         self._metrics.request(scope["method"], route, status, seconds)
         facts: dict[str, Any] = {
-            "method": scope["method"], "route": route, "status": status,
-            "ms": round(1000 * seconds, 2), "request": request_id,
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(1000 * seconds, 2),
+            "request": request_id,
             "token": principal.token.public if principal else None,
             "access": "public" if public else state.get("access", "none"),
-        }  # fmt: skip
+        }
         if failure is not None:
             facts["failure"] = failure
         if "trouble" in state:
@@ -134,6 +139,7 @@ def _declared(scope: Scope) -> int | None:
 
 def _too_large(most: int) -> Problem:
     return Problem(
-        413, f"the body is over {most / 1e6:g} MB; send less at a time",
+        413,
+        f"the body is over {most / 1e6:g} MB; send less at a time",
         headers={"Connection": "close"},
-    )  # fmt: skip
+    )

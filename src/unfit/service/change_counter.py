@@ -1,0 +1,81 @@
+"""The change counter in the database, read before every request and shared by all who ask at once.
+
+On SQLite a read is a page in memory. On PostgreSQL requests that arrive while one read is under way
+share the next one.
+"""
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from unfit.errors import Unavailable
+from unfit.store.watching import Seen, Watch
+
+ASK_SECONDS = 5.0
+
+
+class SharedChangeCounter:
+    """Reads the counters once for all requests that ask at the same time."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._thread = ThreadPoolExecutor(1, "change-counter")
+        self._next: asyncio.Future[Seen] | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    async def read(self) -> Seen:
+        if self._watch.local:
+            return self._watch.ask()
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+            if self._asking is None:
+                self._asking = asyncio.create_task(self._ask())
+        return await asyncio.shield(self._next)
+
+    async def _ask(self) -> None:
+        while self._next is not None:
+            waiting, self._next = self._next, None
+            try:
+                waiting.set_result(await self._from_postgres())
+            except Exception as error:
+                waiting.set_exception(error)
+        self._asking = None
+
+    async def _from_postgres(self) -> Seen:
+        """Over PostgreSQL; a connection that is lost is made again, once."""
+        loop = asyncio.get_running_loop()
+        for last in (False, True):
+            try:
+                if not self._watch.is_open:
+                    await loop.run_in_executor(self._thread, self._watch.open)
+                async with asyncio.timeout(ASK_SECONDS):
+                    return await self._receive(loop)
+            except Exception as error:
+                self._watch.close()
+                if last:
+                    said = str(error).strip()[:200] or "no answer"
+                    raise Unavailable(f"the database says: {said}") from None
+        raise AssertionError
+
+    async def _receive(self, loop: asyncio.AbstractEventLoop) -> Seen:
+        answer: asyncio.Future[Seen] = loop.create_future()
+
+        def readable() -> None:
+            try:
+                found = self._watch.hear()
+            except Exception as error:
+                if not answer.done():
+                    answer.set_exception(error)
+                return
+            if found is not None and not answer.done():
+                answer.set_result(found)
+
+        handle = self._watch.send()
+        loop.add_reader(handle, readable)
+        try:
+            return await answer
+        finally:
+            loop.remove_reader(handle)
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._watch.close()
