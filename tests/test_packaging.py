@@ -78,18 +78,24 @@ def test_the_readme_names_make_targets_that_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.M)
 
 
-def test_every_document_the_readme_links_to_is_there():
-    readme = (ROOT / "README.md").read_text()
-    for link in re.findall(r"\]\(((?!http)[^)]+)\)", readme):
+def test_version():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", unfit.__version__)
+    assert f"\n## {unfit.__version__} - " in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {unfit.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_users_of_the_package_get_its_types():
+    assert (Path(unfit.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "SECURITY.md", "README.md"])
+def test_links_to_documents_lead_somewhere(page):
+    for link in re.findall(r"\]\(((?!http)[^)]+)\)", (ROOT / page).read_text()):
         path, _, anchor = link.partition("#")
         assert (ROOT / path).exists(), link
         if anchor:
             titles = re.findall(r"^#+ (.*)$", (ROOT / path).read_text(), re.M)
             assert anchor in [title.lower().replace(" ", "-") for title in titles], link
-
-
-def test_version():
-    assert re.fullmatch(r"\d+\.\d+\.\d+", unfit.__version__)
 
 
 def test_the_lock_has_a_hash_for_everything_and_all_that_is_asked_for():
@@ -102,7 +108,7 @@ def test_the_lock_has_a_hash_for_everything_and_all_that_is_asked_for():
     assert len(found) == len(pinned)  # each has one, and nothing says where it came from
     assert "torch" not in found
     asked = [*project["dependencies"]]
-    for extra in ("test", "experiments", "postgres", "service", "plots"):
+    for extra in ("test", "docs", "experiments", "postgres", "service", "plots"):
         asked += extras[extra]
     for text in asked:
         wanted = Requirement(text)
