@@ -255,7 +255,15 @@ def test_the_threshold_stands_on_a_row_of_its_own_name(tmp_path):
     with make(tmp_path / "w", None).open() as ws:
         found = ws.status()
     decisions = [
-        Decision(n, datetime.now(UTC), "employ", "within", {}, estimate, 1.0)
+        Decision(
+            version=n,
+            at=datetime.now(UTC),
+            action="employ",
+            reason="within",
+            inputs={},
+            estimate=estimate,
+            threshold=1.0,
+        )
         for n, estimate in ((2, 0.1), (3, 3.7), (4, 0.0))
     ]
     console = Console(width=80, record=True)

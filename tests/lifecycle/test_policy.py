@@ -29,7 +29,16 @@ from unfit.methods import METHODS, Settings
 from unfit.retrained import retrain
 
 FACTS = Facts(
-    1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76, distance=0.036, log_loss=0.4, log_loss_change=-0.03
+    rows=1000,
+    deleted=30,
+    initial_accuracy=0.9,
+    accuracy=0.8,
+    acc_err_init=5.88,
+    slope=2.0,
+    estimate=11.76,
+    distance=0.036,
+    log_loss=0.4,
+    log_loss_change=-0.03,
 )
 
 
@@ -62,7 +71,7 @@ def test_verdicts(policy: object, retrain: bool, said: str) -> None:
 
 
 def test_a_class_without_rows_leaves_no_choice() -> None:
-    emptied = Facts(1000, 30, 0.9, 0.8, 5.88, 2.0, 11.76, ("secret",))
+    emptied = replace(FACTS, emptied=("secret",))
     verdict = decide(Never(), emptied)
     assert verdict.retrain
     assert "secret" not in verdict.reason  # the name may be about to be erased
@@ -79,14 +88,14 @@ def test_what_was_not_measured_decides_nothing_and_is_never_zero(policy: object)
 
 
 def test_a_rise_is_told_from_a_fall() -> None:
-    rise = Facts(1000, 30, 0.8, 0.9, 5.88, 2.0, 11.76)
+    rise = replace(FACTS, initial_accuracy=0.8, accuracy=0.9)
     assert rise.accuracy_change == pytest.approx(0.1)
     assert "accuracy rose by 10 points" in decide(Disparity(1.0), rise).reason
 
 
 @given(st.floats(0, 100), st.floats(0, 100))
 def test_any_of_retrains_when_one_does(estimate: float, threshold: float) -> None:
-    facts = Facts(10, 1, 0.9, 0.9, 0.0, 1.0, estimate)
+    facts = Facts(rows=10, deleted=1, estimate=estimate)
     both = AnyOf([Never(), Disparity(threshold)]).decide(facts)
     assert both.retrain == Disparity(threshold).decide(facts).retrain == (estimate > threshold)
 
@@ -140,7 +149,14 @@ def test_an_emptied_class_is_a_fact_and_not_an_unlearning() -> None:
 
 
 def test_a_baseline_is_kept_as_plain_numbers() -> None:
-    baseline = Baseline(10, 0.5, 2.0, 0.45, 1.0, 0.5)
+    baseline = Baseline(
+        rows=10,
+        accuracy=0.5,
+        slope=2.0,
+        theta=0.45,
+        rehearsed_acc_dis=1.0,
+        rehearsed_acc_err_init=0.5,
+    )
     assert Baseline.of(baseline.as_dict()) == baseline
 
 

@@ -17,10 +17,22 @@ def version(number: int, kind: Any, phases: dict[str, float] | None, **more: Any
     times = None if phases is None else Times(phases=phases, **({"cold": False} | more))
     seconds = 100.0 if phases is None else sum(phases.values())
     return Version(
-        kind, "fisher", None, None, None, None, None, 1000 - number, 5, 1, 0.9, seconds, {},
-        id=number, number=number, state="superseded", employed_at=NOW, superseded_at=NOW,
+        id=number,
+        number=number,
+        kind=kind,
+        state="superseded",
+        employed_at=NOW,
+        superseded_at=NOW,
+        method="fisher",
+        generation=None,
+        rows=1000 - number,
+        subjects=5,
+        deleted=1,
+        accuracy=0.9,
+        seconds=seconds,
+        baseline={},
         times=times,
-    )  # fmt: skip
+    )
 
 
 def updated(number: int, unlearn: float, **more: Any) -> Version:

@@ -1,14 +1,12 @@
 """A store on each database."""
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from store_records import NOW
 
 from unfit.store.repository import Store
-
-NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -2,21 +2,18 @@
 
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from store_records import NOW, opened
 
 from unfit.errors import BadInput, Unavailable
 from unfit.store import schema
 from unfit.store.access import Access
-from unfit.store.records import Applied, Decision, NewVersion
 from unfit.store.repository import Store
 from unfit.store.watching import Watch
-
-NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {})
 
 
 def test_a_token_opens_with_its_text_and_with_nothing_else(store: Store) -> None:
@@ -116,8 +113,7 @@ def test_a_watch_sees_every_change_made_elsewhere(
     seen.append(watch.ask())
     assert len({s.access for s in seen}) == 4
     assert len({s.changes for s in seen}) == 1
-    why = Decision(1, NOW, "open", "first", {}, 0.0, 1.0)
-    elsewhere.commit(None, NEW, why, Applied(), NOW)
+    opened(elsewhere)
     after = watch.ask()
     assert (after.changes != seen[-1].changes, after.access) == (True, seen[-1].access)
     watch.close()

@@ -2,22 +2,15 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import pytest
 import sqlalchemy as sa
+from store_records import NOW, opened
 
 from unfit.store import schema
 from unfit.store.filing import KeyUsed, NotWaiting, QueueFull
-from unfit.store.records import Applied, Decision, NewVersion
+from unfit.store.records import Applied
 from unfit.store.repository import Store
-
-NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {})
-
-
-def opened(store: Store) -> None:
-    store.commit(None, NEW, Decision(1, NOW, "open", "first", {}, 0.0, 1.0), Applied(), NOW)
 
 
 def test_one_more_than_may_wait_is_refused_and_the_same_one_is_not(store: Store) -> None:
@@ -84,7 +77,7 @@ def test_what_is_applied_or_another_models_cannot_be_cancelled(store: Store, url
     with pytest.raises(NotWaiting):
         other.cancel(request, NOW)
     other.close()
-    store.commit(store.employed(), None, None, Applied([request]), NOW)
+    store.commit(store.employed(), None, None, Applied(requests=[request]), NOW)
     before = store.requests()
     with pytest.raises(NotWaiting):
         store.cancel(request, NOW)
@@ -99,7 +92,8 @@ def test_requests_are_found_by_whom_they_name_also_when_the_name_is_gone(store: 
     assert [r.id for r in store.requests(about=about)] == [first]
     item = store.requests(ids=[first])[0].items[0].id
     version = store.employed()
-    store.commit(version, None, None, Applied([first], [(item, "forgotten", 1)]), NOW)
+    applied = Applied(requests=[first], outcomes=[(item, "forgotten", 1)])
+    store.commit(version, None, None, applied, NOW)
     store.record_purge(version, "c")
     (found,) = store.requests(about=about)
     assert [(i.value, i.outcome) for i in found.items] == [(None, "forgotten")]

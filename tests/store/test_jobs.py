@@ -2,24 +2,20 @@
 
 import threading
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import pytest
+from store_records import NEW, NOW, OPENING, opened
 
 from unfit.errors import Unavailable
 from unfit.store.filing import QueueFull
 from unfit.store.jobs import ATTEMPTS, WAITING, Jobs, Lease
-from unfit.store.records import Applied, Decision, NewVersion
+from unfit.store.records import Applied
 from unfit.store.repository import Store
-
-NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {})
-WHY = Decision(1, NOW, "open", "first", {}, 0.0, 1.0)
 
 
 def test_a_job_from_asking_to_its_end(store: Store) -> None:
     jobs = Jobs(store)
-    store.commit(None, NEW, WHY, Applied(), NOW)
+    opened(store)
     first = jobs.submit("audit", {"draws": 3}, NOW, "abcd")
     second = jobs.submit("retrain", {}, NOW)
     (job,) = jobs.find(id=first)
@@ -132,7 +128,7 @@ def test_who_has_lost_the_lease_commits_nothing(
     slow, fast = Lease(store, "slow"), Lease(open_store(), "fast")
     assert slow.take(slow.read(), NOW)
     store.fence = slow.fence
-    first = store.commit(None, NEW, WHY, Applied(), NOW)
+    first = store.commit(None, NEW, OPENING, Applied(), NOW)
     assert fast.take(fast.read(), NOW)
     before = (store.employed(), store.forgotten_rows(), store.model())
     with pytest.raises(Unavailable, match="another worker has taken this model over"):

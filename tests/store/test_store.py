@@ -1,25 +1,17 @@
 """The repository on both databases: what must never happen cannot be written."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from store_records import NEW, NOW, opened
 
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.store import schema
 from unfit.store.artifacts import Artifacts
-from unfit.store.records import Applied, Decision, NewVersion
+from unfit.store.records import Applied, Decision
 from unfit.store.repository import Store
-
-NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-NEW = NewVersion("trained", "fisher", "rows-1", "m", "c", None, None, 10, 5, 0, 0.9, 1.0, {"a": 1})
-
-
-def opened(store: Store) -> None:
-    why = Decision(1, NOW, "open", "first", {}, 0.0, 1.0)
-    store.commit(None, NEW, why, Applied(), NOW)
 
 
 def test_a_model_is_found_again_and_apart_from_others(store: Store, url: str) -> None:
@@ -40,10 +32,21 @@ def test_a_commit_moves_everything_together(store: Store) -> None:
     request = store.submit("k", [("subject", "a"), ("row", "7")], NOW)
     item_ids = [i.id for i in store.requests(state="pending")[0].items]
     applied = Applied(
-        [request], [(item_ids[0], "forgotten", 2), (item_ids[1], "unknown", 0)], [3, 4],
-        [("subject", store.digest("subject", "a"))], "list:2:digest",
-    )  # fmt: skip
-    why = Decision(2, NOW, "employ", "because", {"x": 1}, 0.5, 1.0)
+        requests=[request],
+        outcomes=[(item_ids[0], "forgotten", 2), (item_ids[1], "unknown", 0)],
+        rows=[3, 4],
+        digests=[("subject", store.digest("subject", "a"))],
+        list_known="list:2:digest",
+    )
+    why = Decision(
+        version=2,
+        at=NOW,
+        action="employ",
+        reason="because",
+        inputs={"x": 1},
+        estimate=0.5,
+        threshold=1.0,
+    )
     second = store.commit(first, replace(NEW, kind="updated", model_sha="m2"), why, applied, NOW)
     assert (second.number, second.model_sha) == (2, "m2")
     assert store.employed() == second
@@ -72,20 +75,21 @@ def test_a_commit_that_fails_changes_nothing(store: Store) -> None:
     request = store.submit("k", [("row", "3")], NOW)
     before = (store.employed(), store.forgotten_rows(), store.requests(), store.model())
     with pytest.raises(Damaged, match="do not fit together"):  # a row is forgotten once
-        store.commit(first, replace(NEW, kind="updated"), None, Applied([request], rows=[3]), NOW)
+        applied = Applied(requests=[request], rows=[3])
+        store.commit(first, replace(NEW, kind="updated"), None, applied, NOW)
     assert (store.employed(), store.forgotten_rows(), store.requests(), store.model()) == before
     with pytest.raises(Unavailable, match="another worker"):  # the version moved on
         store.commit(None, NEW, None, Applied(), NOW)
-    store.commit(first, None, None, Applied([request]), NOW)
+    store.commit(first, None, None, Applied(requests=[request]), NOW)
     with pytest.raises(Unavailable, match="another worker"):  # the request was applied
-        store.commit(first, None, None, Applied([request]), NOW)
+        store.commit(first, None, None, Applied(requests=[request]), NOW)
 
 
 def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
     opened(store)
     employed = {"model_id": 1, "number": 2, "kind": "updated", "state": "employed",
                 "employed_at": NOW, "method": "fisher", "rows": 1, "subjects": 1, "deleted": 0,
-                "seconds": 0.0, "baseline": "{}"}  # fmt: skip
+                "seconds": 0.0, "baseline": {}}  # fmt: skip
     request = {"model_id": 1, "key": "k", "fingerprint": "f", "state": "pending",
                "submitted_at": NOW}  # fmt: skip
     store.submit("k", [("row", "1")], NOW)
@@ -102,7 +106,7 @@ def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
         (schema.items, {"request_id": 99, "kind": "row", "value": "1"}),
         (schema.forgotten, {"model_id": 1, "row": 1, "version_id": 99, "erased": False}),
         (schema.decisions, {"model_id": 1, "version_id": 1, "at": NOW, "action": "open",
-                            "reason": "", "inputs": "{}"}),  # a second one for a version
+                            "reason": "", "inputs": {}}),  # a second one for a version
     ]  # fmt: skip
     for table, values in wrong:
         with pytest.raises(sa.exc.IntegrityError), store.writing() as connection:

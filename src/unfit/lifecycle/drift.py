@@ -61,9 +61,14 @@ def held_out_quality(weights: np.ndarray, test: Rows) -> Quality:
 
 
 def measured(
-    made: Step, before: State, method: Method, data: Engine, deleted: np.ndarray, test: Rows,
+    made: Step,
+    before: State,
+    method: Method,
+    data: Engine,
+    deleted: np.ndarray,
+    test: Rows,
     since: float,
-) -> Step:  # fmt: skip
+) -> Step:
     """A step with what it did to the model among its facts.
 
     before: the state it started from. test: the held-out rows that are left. since: the change of

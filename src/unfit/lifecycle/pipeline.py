@@ -28,7 +28,7 @@ def untimed(_: str) -> AbstractContextManager[None]:
 THETA = 0.45  # the share of rows that the rehearsal deletes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Baseline:
     """The model the pipeline opened with: rows, test accuracy, and the slope c.
 
@@ -122,7 +122,14 @@ def rehearse(
     members = remaining[codes[remaining] == target]
     count = min(int(theta * len(remaining)), len(members) - 1)
     if count < 1 or len(right) == 0:
-        return Baseline(len(remaining), initial, 1.0, 0.0, 0.0, 0.0)
+        return Baseline(
+            rows=len(remaining),
+            accuracy=initial,
+            slope=1.0,
+            theta=0.0,
+            rehearsed_acc_dis=0.0,
+            rehearsed_acc_err_init=0.0,
+        )
     deleted = np.sort(rng.choice(members, count, replace=False))
     updated = method.unlearn(method.prepare(state, data), data, deleted, rng)
     without = data.shared()
@@ -139,8 +146,14 @@ def rehearse(
     acc_err = sape(initial, after)
     seen_dis = max(acc_dis, 50.0 / (len(gone) * max(of_retrained, 0.01)))
     seen_err = max(acc_err, 50.0 / (len(right) * max(initial, 0.01)))
-    slope = seen_dis / seen_err
-    return Baseline(len(remaining), initial, slope, count / len(remaining), acc_dis, acc_err)
+    return Baseline(
+        rows=len(remaining),
+        accuracy=initial,
+        slope=seen_dis / seen_err,
+        theta=count / len(remaining),
+        rehearsed_acc_dis=acc_dis,
+        rehearsed_acc_err_init=acc_err,
+    )
 
 
 def step(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is known after an unlearning; None is what is not known.
 

@@ -4,12 +4,12 @@ import hashlib
 import secrets
 from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
 from unfit.errors import BadInput
 from unfit.store.filing import drawn
-from unfit.store.reading import maybe_utc
 from unfit.store.records import Token
 from unfit.store.repository import Store
 from unfit.store.schema import models, sessions, tokens
@@ -33,23 +33,24 @@ class Access:
         """A new token and its text, which is shown once and kept nowhere."""
         public, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         with self._store.writing() as connection:
-            made = connection.execute(
+            connection.execute(
                 sa.insert(tokens).values(
-                    model_id=self._store.model_id, public=public, name=name, hash=_hash(secret),
-                    roles=" ".join(sorted(roles)), created_at=now,
+                    model_id=self._store.model_id,
+                    public=public,
+                    name=name,
+                    hash=_hash(secret),
+                    roles=" ".join(sorted(roles)),
+                    created_at=now,
                 )
-            ).inserted_primary_key  # fmt: skip
-            assert made is not None
+            )
             self._changed(connection)
-        token = Token(int(made[0]), public, name, frozenset(roles), now, None)
+            token = Token.from_row(self._find(connection, public).one())
         return token, f"{PREFIX}_{public}_{secret}"
 
     def revoke(self, public: str, now: datetime) -> Token:
         """Refuse a token from now on, and end its sessions."""
         with self._store.writing() as connection:
-            row = connection.execute(
-                sa.select(tokens).where(self._mine & (tokens.c.public == public))
-            ).first()
+            row = self._find(connection, public).first()
             if row is None:
                 raise BadInput(f"there is no token {public!r}; `unfit token list` shows them")
             connection.execute(sa.delete(sessions).where(sessions.c.token_id == row.id))
@@ -58,14 +59,12 @@ class Access:
                     sa.update(tokens).where(tokens.c.id == row.id).values(revoked_at=now)
                 )
             self._changed(connection)
-        return _token(row)
+        return Token.from_row(row)
 
     def tokens(self) -> list[Token]:
         with self._store.reading() as connection:
-            rows = connection.execute(
-                sa.select(tokens).where(self._mine).order_by(tokens.c.id)
-            ).all()  # fmt: skip
-        return [_token(row) for row in rows]
+            mine = sa.select(tokens).where(self._mine).order_by(tokens.c.id)
+            return [Token.from_row(row) for row in connection.execute(mine)]
 
     def by_text(self, text: str) -> Token | None:
         """The token a text is of, unless it is revoked."""
@@ -74,12 +73,10 @@ class Access:
         if prefix != PREFIX or not public.isalnum() or not secret:
             return None
         with self._store.reading() as connection:
-            row = connection.execute(
-                sa.select(tokens).where(self._mine & (tokens.c.public == public))
-            ).first()
+            row = self._find(connection, public).first()
         if row is None or not secrets.compare_digest(row.hash, _hash(secret)):
             return None
-        return None if row.revoked_at is not None else _token(row)
+        return None if row.revoked_at is not None else Token.from_row(row)
 
     def sign_in(self, token: Token, now: datetime, lasting: timedelta) -> str:
         """A new session's secret, for a cookie."""
@@ -103,9 +100,7 @@ class Access:
             ).first()
         if row is None or row.revoked_at is not None:
             return None
-        until = maybe_utc(row.expires_at)
-        assert until is not None
-        return _token(row), until
+        return Token.from_row(row), row.expires_at
 
     def is_valid(self, token: Token, session: str | None, now: datetime) -> bool:
         """Whether a token, or a session by its secret, still opens anything."""
@@ -121,15 +116,9 @@ class Access:
             connection.execute(sa.delete(sessions).where(sessions.c.hash == _hash(secret)))
             self._changed(connection)
 
+    def _find(self, connection: sa.Connection, public: str) -> sa.CursorResult[Any]:
+        return connection.execute(sa.select(tokens).where(self._mine & (tokens.c.public == public)))
+
     def _changed(self, connection: sa.Connection) -> None:
         mine = models.c.id == self._store.model_id
         connection.execute(sa.update(models).where(mine).values(access=drawn()))
-
-
-def _token(row: sa.Row) -> Token:
-    created = maybe_utc(row.created_at)
-    assert created is not None
-    return Token(
-        row.id, row.public, row.name, frozenset(row.roles.split()), created,
-        maybe_utc(row.revoked_at),
-    )  # fmt: skip

@@ -41,11 +41,12 @@ class Cleaning(Filing):
             connection.execute(
                 sa.update(versions)
                 .where(
-                    (versions.c.model_id == self.model_id) & (versions.c.state == "superseded")
-                    & versions.c.model_sha.is_not(None)
+                    versions.c.model_id == self.model_id,
+                    versions.c.state == "superseded",
+                    versions.c.model_sha.is_not(None),
                 )
                 .values(model_sha=None, card_sha=None, statistics_sha=None, generation=None)
-            )  # fmt: skip
+            )
             if card_sha != version.card_sha:  # who has the old card in memory reads this one
                 connection.execute(
                     sa.update(versions).where(versions.c.id == version.id).values(card_sha=card_sha)
@@ -116,7 +117,7 @@ class Cleaning(Filing):
                 connection.execute(
                     sa.update(versions)
                     .where(versions.c.id == version_id)
-                    .values(seconds=seconds, times=times.to_json())
+                    .values(seconds=seconds, times=times.as_dict())
                 )
             done: dict[str, Any] = {"purge_due": False}
             if begun is not None:

@@ -13,6 +13,13 @@ from unfit.data.sql import psycopg_url
 from unfit.errors import BadInput, Damaged
 
 IDLE_SECONDS = 10.0  # within a transaction of PostgreSQL, before it is ended
+_SQLITE_SETTINGS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "secure_delete=ON",
+    "temp_store=MEMORY",
+)
 
 
 def open_engine(url: str, busy_seconds: float) -> sa.Engine:
@@ -99,10 +106,7 @@ def _sqlite_settings(connection: Any, _: object) -> None:
             connection.execute("PRAGMA schema_version").close()  # which makes the file
             for name in (path, f"{path}-wal", f"{path}-shm"):
                 disk.owner_only(Path(name))
-    for setting in (
-        "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON",
-        "temp_store=MEMORY",
-    ):  # fmt: skip
+    for setting in _SQLITE_SETTINGS:
         connection.execute(f"PRAGMA {setting}").close()
 
 

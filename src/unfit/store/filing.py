@@ -86,9 +86,13 @@ class Filing(Records):
         connection.execute(sa.update(models).where(mine).values(changes=self.change, **values))
 
     def submit(
-        self, key: str, ids: Sequence[tuple[IdKind, str]], now: datetime, by: str | None = None,
+        self,
+        key: str,
+        ids: Sequence[tuple[IdKind, str]],
+        now: datetime,
+        by: str | None = None,
         limit: int | None = None,
-    ) -> int:  # fmt: skip
+    ) -> int:
         """File a request, once: the same key with the same ids is the same request.
 
         by: whose token. limit: how many may wait; one more is refused.
@@ -112,16 +116,21 @@ class Filing(Records):
                     raise QueueFull(f"{limit:,} requests wait already; try again later")
             made = connection.execute(
                 sa.insert(requests).values(
-                    model_id=self.model_id, key=key, fingerprint=fingerprint, state="pending",
-                    submitted_at=now, submitted_by=by,
+                    model_id=self.model_id,
+                    key=key,
+                    fingerprint=fingerprint,
+                    state="pending",
+                    submitted_at=now,
+                    submitted_by=by,
                 )
-            ).inserted_primary_key  # fmt: skip
+            ).inserted_primary_key
             assert made is not None
-            insert_rows(
-                connection, items,
-                ({"request_id": made[0], "kind": kind, "value": value,
-                  "digest": self.digest(kind, value.strip())} for kind, value in ids),
-            )  # fmt: skip
+            named = {"request_id": int(made[0])}
+            rows = (
+                named | {"kind": kind, "value": value, "digest": self.digest(kind, value.strip())}
+                for kind, value in ids
+            )
+            insert_rows(connection, items, rows)
             return int(made[0])
 
     def take_back(self, key: str) -> None:

@@ -4,7 +4,6 @@ The lease needs no clock: its holder counts a number up, and whoever sees the sa
 enough, by a watch of their own, takes it over by a swap that only one can win.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -13,7 +12,6 @@ import sqlalchemy as sa
 
 from unfit.errors import Unavailable
 from unfit.store.filing import QueueFull
-from unfit.store.reading import maybe_utc
 from unfit.store.records import Job, JobKind
 from unfit.store.repository import Store
 from unfit.store.schema import jobs, leases
@@ -41,18 +39,26 @@ class Jobs:
                 raise QueueFull(f"{WAITING} jobs wait already; try again later")
             made = connection.execute(
                 sa.insert(jobs).values(
-                    model_id=self._store.model_id, kind=kind, state="pending",
-                    options=json.dumps(dict(options), sort_keys=True), submitted_at=now,
+                    model_id=self._store.model_id,
+                    kind=kind,
+                    state="pending",
+                    options=options,
+                    submitted_at=now,
                     submitted_by=by,
                 )
-            ).inserted_primary_key  # fmt: skip
+            ).inserted_primary_key
             assert made is not None
             return int(made[0])
 
     def find(
-        self, *, id: int | None = None, kind: str | None = None, state: str | None = None,
-        before: int | None = None, last: int | None = None,
-    ) -> list[Job]:  # fmt: skip
+        self,
+        *,
+        id: int | None = None,
+        kind: str | None = None,
+        state: str | None = None,
+        before: int | None = None,
+        last: int | None = None,
+    ) -> list[Job]:
         """In order of submission; the last so many, below an id."""
         select = sa.select(jobs).where(self._mine).order_by(jobs.c.id.desc()).limit(last)
         for column, wanted in ((jobs.c.id, id), (jobs.c.kind, kind), (jobs.c.state, state)):
@@ -62,13 +68,11 @@ class Jobs:
             select = select.where(jobs.c.id < before)
         with self._store.reading() as connection:
             rows = connection.execute(select).all()
-        return [_job(row) for row in reversed(rows)]
+        return [Job.from_row(row) for row in reversed(rows)]
 
     def start(self, job: Job, now: datetime) -> None:
-        self._set(
-            job.id, state="running", started_at=now, stage="starting", done=0, total=0,
-            attempts=jobs.c.attempts + 1,
-        )  # fmt: skip
+        begun = {"started_at": now, "attempts": jobs.c.attempts + 1}
+        self._set(job.id, state="running", stage="starting", done=0, total=0, **begun)
 
     def progress(self, id: int, stage: str, done: int, total: int) -> None:
         self._set(id, stage=stage, done=done, total=total)
@@ -85,19 +89,14 @@ class Jobs:
         """What a worker that died was doing waits again: audits and retrainings can be repeated.
         Not for ever: a job that takes its worker down with it is given up."""
         with self._store.writing() as connection:
-            running = self._mine & (jobs.c.state == "running")
+            running = sa.update(jobs).where(self._mine & (jobs.c.state == "running"))
+            error = f"its process and its worker ended {ATTEMPTS} times before it was done"
             connection.execute(
-                sa.update(jobs)
-                .where(running & (jobs.c.attempts >= ATTEMPTS))
-                .values(state="failed", finished_at=now, stage=None, error=(
-                    f"its process and its worker ended {ATTEMPTS} times before it was done"
-                ))
-            )  # fmt: skip
-            connection.execute(
-                sa.update(jobs)
-                .where(self._mine & (jobs.c.state == "running"))
-                .values(state="pending", started_at=None, stage=None)
+                running.where(jobs.c.attempts >= ATTEMPTS).values(
+                    state="failed", finished_at=now, stage=None, error=error
+                )
             )
+            connection.execute(running.values(state="pending", started_at=None, stage=None))
 
     def _set(self, id: int, **values: Any) -> None:
         with self._store.writing() as connection:
@@ -144,10 +143,8 @@ class Lease:
         """Show that one lives; False if the lease is lost."""
         mine = self._mine & (leases.c.holder == self.holder)
         with self._store.writing() as connection:
-            done = connection.execute(
-                sa.update(leases).where(mine).values(beat=leases.c.beat + 1)
-            )  # fmt: skip
-            return bool(done.rowcount)
+            beat = sa.update(leases).where(mine).values(beat=leases.c.beat + 1)
+            return bool(connection.execute(beat).rowcount)
 
     def release(self) -> None:
         mine = self._mine & (leases.c.holder == self.holder)
@@ -161,17 +158,3 @@ class Lease:
         holder = connection.execute(held).scalar()
         if holder != self.holder:
             raise Unavailable("another worker has taken this model over")
-
-
-def _job(row: sa.Row) -> Job:
-    return Job(
-        row.id, row.kind, row.state, json.loads(row.options), _some(row.submitted_at),
-        row.submitted_by, maybe_utc(row.started_at), maybe_utc(row.finished_at), row.stage,
-        row.done, row.total, row.error, row.audit_id, row.version,
-    )  # fmt: skip
-
-
-def _some(moment: datetime) -> datetime:
-    found = maybe_utc(moment)
-    assert found is not None
-    return found

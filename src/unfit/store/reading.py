@@ -1,12 +1,11 @@
 """What the records say: the reading half of the repository."""
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import cast, get_args
+from datetime import datetime
+from typing import get_args
 
 import sqlalchemy as sa
 
@@ -14,14 +13,12 @@ from unfit.errors import Damaged, Unavailable
 from unfit.store.records import (
     AuditRecord,
     Decision,
-    HeldOut,
     IdKind,
     Item,
     Model,
     Request,
     State,
     Tally,
-    Times,
     Version,
 )
 from unfit.store.schema import (
@@ -67,20 +64,14 @@ class Records:
 
     def model(self) -> Model:
         with self.reading() as connection:
-            row = connection.execute(
-                sa.select(models).where(models.c.id == self.model_id)
-            ).one()  # fmt: skip
-        return Model(
-            id=row.id, key=row.key, list_position=row.list_position, list_known=row.list_known,
-            key_fingerprint=row.key_fingerprint, purge_due=row.purge_due,
-            purged_at=maybe_utc(row.purged_at), changes=row.changes, access=row.access,
-        )  # fmt: skip
+            mine = sa.select(models).where(models.c.id == self.model_id)
+            return Model.from_row(connection.execute(mine).one())
 
     def employed(self) -> Version | None:
         mine = (versions.c.model_id == self.model_id) & (versions.c.state == "employed")
         with self.reading() as connection:
             row = connection.execute(sa.select(versions).where(mine)).first()
-        return None if row is None else _version(row)
+        return None if row is None else Version.from_row(row)
 
     def versions(
         self, *, number: int | None = None, before: int | None = None, last: int | None = None
@@ -93,16 +84,15 @@ class Records:
             select = select.where(versions.c.number < sa.literal(before, sa.BigInteger))
         with self.reading() as connection:
             rows = connection.execute(select.order_by(versions.c.number.desc()).limit(last)).all()
-        return [_version(row) for row in reversed(rows)]
+        return [Version.from_row(row) for row in reversed(rows)]
 
     def retained_versions(self) -> list[Version]:
         """Those whose deleted rows are kept for audits."""
         mine = (versions.c.model_id == self.model_id) & versions.c.retained_until.is_not(None)
         with self.reading() as connection:
-            rows = connection.execute(
-                sa.select(versions).where(mine).order_by(versions.c.number)
-            ).all()  # fmt: skip
-        return [_version(row) for row in rows]
+            kept = sa.select(versions).where(mine).order_by(versions.c.number)
+            rows = connection.execute(kept).all()
+        return [Version.from_row(row) for row in rows]
 
     def retained_by_row(self) -> datetime | None:
         """How long deleted rows are kept for audits that were named one by one."""
@@ -113,7 +103,7 @@ class Records:
             .where(versions.c.model_id == self.model_id, items.c.kind == "row", items.c.rows > 0)
         )
         with self.reading() as connection:
-            return maybe_utc(connection.execute(latest).scalar())
+            return connection.execute(latest).scalar()
 
     def decision_on(self, request: Request) -> Decision | None:
         """The decision a request led to; None if the version in use stayed."""
@@ -136,9 +126,7 @@ class Records:
             where &= versions.c.number == version
         return self._decisions(where, last)
 
-    def _decisions(
-        self, where: sa.ColumnElement[bool], last: int | None = None
-    ) -> list[Decision]:  # fmt: skip
+    def _decisions(self, where: sa.ColumnElement[bool], last: int | None = None) -> list[Decision]:
         select = (
             sa.select(decisions, versions.c.number)
             .join(versions, versions.c.id == decisions.c.version_id)
@@ -148,11 +136,7 @@ class Records:
         )
         with self.reading() as connection:
             rows = connection.execute(select).all()[::-1]
-        return [
-            Decision(row.number, _utc(row.at), row.action, row.reason, json.loads(row.inputs),
-                     row.estimate, row.threshold)
-            for row in rows
-        ]  # fmt: skip
+        return [Decision.from_row(row) for row in rows]
 
     def audits(self, *, id: int | None = None, last: int | None = None) -> list[AuditRecord]:
         """In order of their making; the last so many."""
@@ -167,10 +151,7 @@ class Records:
             select = select.where(audits.c.id == id)
         with self.reading() as connection:
             rows = connection.execute(select).all()
-        return [
-            AuditRecord(row.id, row.number, _utc(row.at), row.passed, json.loads(row.report))
-            for row in reversed(rows)
-        ]
+        return [AuditRecord.from_row(row) for row in reversed(rows)]
 
     def request_counts(self) -> dict[str, int]:
         count = sa.select(requests.c.state, sa.func.count()).where(
@@ -191,10 +172,16 @@ class Records:
         return bool(found[0]), bool(found[1])
 
     def requests(
-        self, *, state: str | None = None, key: str | None = None,
-        ids: Sequence[int] | None = None, about: tuple[IdKind, str] | None = None,
-        before: int | None = None, last: int | None = None, with_items: bool = True,
-    ) -> list[Request]:  # fmt: skip
+        self,
+        *,
+        state: str | None = None,
+        key: str | None = None,
+        ids: Sequence[int] | None = None,
+        about: tuple[IdKind, str] | None = None,
+        before: int | None = None,
+        last: int | None = None,
+        with_items: bool = True,
+    ) -> list[Request]:
         """Requests in order of submission; the last so many, below a number.
 
         about: an id that they name. with_items: else only how many there are of each outcome.
@@ -234,11 +221,8 @@ class Records:
             of = _items(connection, known) if with_items else {}
             counts = _tallies(connection, known)
         return [
-            Request(row.id, row.key, row.state, _utc(row.submitted_at), maybe_utc(row.applied_at),
-                    row.version, of.get(row.id, []), maybe_utc(row.cancelled_at), row.submitted_by,
-                    counts.get(row.id, Tally()), maybe_utc(row.retained_until), _erased(row))
-            for row in rows
-        ]  # fmt: skip
+            Request.from_row(row, of.get(row.id, []), counts.get(row.id, Tally())) for row in rows
+        ]
 
     def counts_forgotten(self) -> tuple[int, int]:
         """How many rows, and how many subjects, were forgotten."""
@@ -296,22 +280,12 @@ class Records:
         return state.hexdigest()
 
 
-def _erased(row: sa.Row) -> bool:
-    """Whether a purge has begun and ended since a request was settled."""
-    if row.applied_at is None:
-        return False
-    since = row.purged_at is not None and _utc(row.applied_at) <= _utc(row.purged_at)
-    return since or not row.purge_due
-
-
 def _items(connection: sa.Connection, of: Sequence[int]) -> dict[int, list[Item]]:
     found: dict[int, list[Item]] = {}
     for start in range(0, len(of), CHUNK):
         part = items.c.request_id.in_(of[start : start + CHUNK])
         for item in connection.execute(sa.select(items).where(part).order_by(items.c.id)):
-            found.setdefault(item.request_id, []).append(
-                Item(item.id, item.kind, item.value, item.outcome, item.rows)
-            )
+            found.setdefault(item.request_id, []).append(Item.from_row(item))
     return found
 
 
@@ -329,24 +303,3 @@ def _tallies(connection: sa.Connection, of: Sequence[int]) -> dict[int, Tally]:
             more = {"ids": before.ids + many, "rows": before.rows + int(gone or 0)}
             found[request] = replace(before, **more, **({outcome: many} if outcome else {}))
     return found
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def maybe_utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None else _utc(moment)
-
-
-def _version(row: sa.Row) -> Version:
-    fields = dict(row._mapping)
-    del fields["model_id"]
-    fields["baseline"] = json.loads(fields["baseline"])
-    fields["times"] = None if fields["times"] is None else Times.from_json(fields["times"])
-    seen = fields["held_out"]
-    fields["held_out"] = None if seen is None else HeldOut.from_json(cast(str, seen))
-    for name in ("employed_at", "superseded_at", "retained_until"):
-        if fields[name] is not None:
-            fields[name] = _utc(cast(datetime, fields[name]))
-    return Version(**fields)

@@ -1,18 +1,31 @@
-"""What the repository takes and gives: plain frozen records."""
+"""The records that the store takes and returns: frozen, and built by keyword.
 
-import json
+A record that is read from the database is built in one place, its `from_row`. Each field is the
+column of the same name, except for those that `from_row` names.
+"""
+
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from sqlalchemy import Row
 
 IdKind = Literal["subject", "row"]
 Outcome = Literal["forgotten", "repeated", "unknown"]
 State = Literal["pending", "applied", "unmatched", "cancelled"]
 Matched = Literal["all", "some", "earlier", "none"]
+JobKind = Literal["audit", "retrain"]
 
 
-@dataclass(frozen=True)
+def _columns(record: type[Any], row: "Row[Any]", **others: Any) -> dict[str, Any]:
+    """The fields of a record: the columns of the same names, and those given."""
+    found = row._mapping
+    return {f.name: found[f.name] for f in fields(record) if f.name in found} | others
+
+
+@dataclass(frozen=True, kw_only=True)
 class Model:
     id: int
     key: str
@@ -23,6 +36,10 @@ class Model:
     purged_at: datetime | None
     changes: int
     access: int = 0
+
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        return cls(**_columns(cls, row))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +60,8 @@ class Times:
     rows_read: int | None = None
     steps: int | None = None
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, content: str) -> "Times":
-        return cls(**json.loads(content))
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,36 +79,36 @@ class HeldOut:
     initial_accuracy: float | None = None
     log_loss_change: float | None = None
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
-
-    @classmethod
-    def from_json(cls, content: str) -> "HeldOut":
-        return cls(**json.loads(content))
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NewVersion:
     """A version about to be employed."""
 
     kind: Literal["trained", "updated", "retrained", "withdrawn"]
     method: str
     generation: str | None
-    model_sha: str | None
-    card_sha: str | None
-    statistics_sha: str | None
-    retained_until: datetime | None
+    model_sha: str | None = None
+    card_sha: str | None = None
+    statistics_sha: str | None = None
+    retained_until: datetime | None = None
     rows: int
     subjects: int
     deleted: int
-    accuracy: float | None
+    accuracy: float | None = None
     seconds: float  # from the work being taken up to the commit that puts it in force
     baseline: Mapping[str, Any]
-    times: Times | None = field(default=None, kw_only=True)  # not known of old records
-    held_out: HeldOut | None = field(default=None, kw_only=True)  # nor this
+    times: Times | None = None  # unknown for old records
+    held_out: HeldOut | None = None  # unknown for old records
+
+    def columns(self) -> dict[str, Any]:
+        """The values of the table's columns."""
+        return {f.name: column_value(getattr(self, f.name)) for f in fields(NewVersion)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Version(NewVersion):
     """A version as it is kept."""
 
@@ -103,10 +116,27 @@ class Version(NewVersion):
     number: int
     state: Literal["employed", "superseded"]
     employed_at: datetime
-    superseded_at: datetime | None
+    superseded_at: datetime | None = None
+
+    @classmethod
+    def employed(cls, new: NewVersion, *, id: int, number: int, now: datetime) -> Self:
+        """A version that has just been made the employed one."""
+        known = {f.name: getattr(new, f.name) for f in fields(NewVersion)}
+        return cls(**known, id=id, number=number, state="employed", employed_at=now)
+
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        times = None if row.times is None else Times(**row.times)
+        held_out = None if row.held_out is None else HeldOut(**row.held_out)
+        return cls(**_columns(cls, row, times=times, held_out=held_out))
 
 
-@dataclass(frozen=True)
+def column_value(value: Any) -> Any:
+    """What a column holds of a field: a record inside a record is kept as JSON."""
+    return value.as_dict() if isinstance(value, Times | HeldOut) else value
+
+
+@dataclass(frozen=True, kw_only=True)
 class Item:
     """One id of a request; value is None once it is purged."""
 
@@ -116,8 +146,12 @@ class Item:
     outcome: Outcome | None = None
     rows: int | None = None
 
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:  # spelled out, because there may be thousands
+        return cls(id=row.id, kind=row.kind, value=row.value, outcome=row.outcome, rows=row.rows)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Tally:
     """How many ids a request names, what became of them, and how many rows went."""
 
@@ -128,7 +162,7 @@ class Tally:
     rows: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Request:
     """An erasure request; unmatched: it was looked at, and nobody had any of its ids."""
 
@@ -144,6 +178,14 @@ class Request:
     tally: Tally = Tally()
     retained_until: datetime | None = None  # of the version: its deleted rows are kept for audits
     erased: bool = False  # it is settled, and a purge was done since
+
+    @classmethod
+    def from_row(cls, row: "Row[Any]", items: Sequence[Item], tally: Tally) -> Self:
+        """row: of the request, with columns of its version and of its model."""
+        purged = row.applied_at is not None and (
+            not row.purge_due or (row.purged_at is not None and row.applied_at <= row.purged_at)
+        )
+        return cls(**_columns(cls, row, items=items, tally=tally, erased=purged))
 
     @property
     def kept_until(self) -> datetime | None:
@@ -172,7 +214,7 @@ class Request:
         return "all" if self.tally.forgotten else "earlier"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Decision:
     """Why a version was employed, in a sentence, with the facts it rests on."""
 
@@ -184,8 +226,13 @@ class Decision:
     estimate: float | None
     threshold: float | None
 
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        """row: of the decision, with the number of its version."""
+        return cls(**_columns(cls, row, version=row.number))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class AuditRecord:
     id: int
     version: int
@@ -193,8 +240,13 @@ class AuditRecord:
     passed: bool | None
     report: Mapping[str, Any]
 
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        """row: of the audit, with the number of its version."""
+        return cls(**_columns(cls, row, version=row.number))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Applied:
     """What one step of the worker did to requests: outcomes by item, rows gone, ids gone.
 
@@ -210,10 +262,7 @@ class Applied:
     kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of a version that stays
 
 
-JobKind = Literal["audit", "retrain"]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """Long work that was asked for: an audit or a retraining."""
 
@@ -232,8 +281,12 @@ class Job:
     audit_id: int | None
     version: int | None
 
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        return cls(**_columns(cls, row))
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Token:
     """Who may do what; the secret half is nowhere."""
 
@@ -242,4 +295,8 @@ class Token:
     name: str
     roles: frozenset[str]
     created_at: datetime
-    revoked_at: datetime | None
+    revoked_at: datetime | None = None
+
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        return cls(**_columns(cls, row, roles=frozenset(row.roles.split())))

@@ -5,7 +5,6 @@ rows, the request states, the decision and what is known of the deletion list to
 the version it started from is still employed. Time is handed in.
 """
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -25,6 +24,7 @@ from unfit.store.records import (
     Decision,
     NewVersion,
     Version,
+    column_value,
 )
 from unfit.store.schema import (
     audits,
@@ -42,9 +42,13 @@ class Store(Cleaning):
     """The records of one model in a database that may hold several."""
 
     def __init__(
-        self, url: str, model_key: str, now: datetime, digest_key: bytes | Callable[[], bytes],
+        self,
+        url: str,
+        model_key: str,
+        now: datetime,
+        digest_key: bytes | Callable[[], bytes],
         alone: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """digest_key: kept elsewhere, so that nobody can guess ids from their digests here.
 
         alone: what to hold while the tables are made or changed.
@@ -79,8 +83,8 @@ class Store(Cleaning):
         with self.reading() as connection:
             found = connection.execute(select).scalar()
         if found is None:
-            row = {"key": key, "created_at": now, "list_position": 0, "purge_due": False,
-                   "changes": drawn(), "access": drawn()}  # fmt: skip
+            row = {"key": key, "created_at": now, "list_position": 0, "purge_due": False}
+            row |= {"changes": drawn(), "access": drawn()}
             try:
                 with self.writing() as connection:
                     connection.execute(sa.insert(models).values(**row))
@@ -119,20 +123,22 @@ class Store(Cleaning):
             if decision is not None:
                 connection.execute(
                     sa.insert(decisions).values(
-                        model_id=self.model_id, version_id=version_id, at=decision.at,
-                        action=decision.action, reason=decision.reason,
-                        inputs=json.dumps(decision.inputs, sort_keys=True),
-                        estimate=decision.estimate, threshold=decision.threshold,
+                        model_id=self.model_id,
+                        version_id=version_id,
+                        at=decision.at,
+                        action=decision.action,
+                        reason=decision.reason,
+                        inputs=decision.inputs,
+                        estimate=decision.estimate,
+                        threshold=decision.threshold,
                     )
-                )  # fmt: skip
+                )
             self._settle(connection, version_id, applied, now)
-        number = 0 if started_from is None else started_from.number
         if new is None:
             assert started_from is not None
             return replace(started_from, **applied.kept)
-        fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
-        return Version(id=version_id, number=number + 1, state="employed", employed_at=now,
-                       superseded_at=None, **fields)  # fmt: skip
+        number = 1 if started_from is None else started_from.number + 1
+        return Version.employed(new, id=version_id, number=number, now=now)
 
     def _employ(
         self, connection: sa.Connection, before: Version | None, new: NewVersion, now: datetime
@@ -143,16 +149,15 @@ class Store(Cleaning):
                 .where(versions.c.id == before.id)
                 .values(state="superseded", superseded_at=now)
             )
-        fields = {name: getattr(new, name) for name in NewVersion.__dataclass_fields__}
-        fields["baseline"] = json.dumps(new.baseline, sort_keys=True)
-        fields["times"] = None if new.times is None else new.times.to_json()
-        fields["held_out"] = None if new.held_out is None else new.held_out.to_json()
         made = connection.execute(
             sa.insert(versions).values(
-                model_id=self.model_id, number=1 if before is None else before.number + 1,
-                state="employed", employed_at=now, **fields,
+                model_id=self.model_id,
+                number=1 if before is None else before.number + 1,
+                state="employed",
+                employed_at=now,
+                **new.columns(),
             )
-        ).inserted_primary_key  # fmt: skip
+        ).inserted_primary_key
         assert made is not None
         return int(made[0])
 
@@ -170,9 +175,7 @@ class Store(Cleaning):
             if done.rowcount != len(part):
                 raise Unavailable("another worker has applied these requests meanwhile")
         if applied.kept:
-            kept = dict(applied.kept)
-            if kept.get("held_out") is not None:
-                kept["held_out"] = kept["held_out"].to_json()
+            kept = {name: column_value(value) for name, value in applied.kept.items()}
             connection.execute(
                 sa.update(versions).where(versions.c.id == version_id).values(**kept)
             )
@@ -185,16 +188,10 @@ class Store(Cleaning):
                 outcomes,
             )
         self._tell_unmatched(connection, applied.requests)
-        insert_rows(
-            connection, forgotten,
-            ({"model_id": mine, "row": row, "version_id": version_id, "erased": False}
-             for row in applied.rows),
-        )  # fmt: skip
-        insert_rows(
-            connection, forgotten_ids,
-            ({"model_id": mine, "kind": kind, "digest": digest}
-             for kind, digest in applied.digests),
-        )  # fmt: skip
+        gone = {"model_id": mine, "version_id": version_id, "erased": False}
+        insert_rows(connection, forgotten, (gone | {"row": row} for row in applied.rows))
+        ids = ({"model_id": mine, "kind": kind, "digest": it} for kind, it in applied.digests)
+        insert_rows(connection, forgotten_ids, ids)
         changed: dict[str, Any] = {"purge_due": True}
         self.require_term(connection)  # and a plain statement: PostgreSQL 15 does not end a
         listed = applied.list_known  # transaction that idles after a pipeline of them
@@ -229,10 +226,8 @@ class Store(Cleaning):
     def set_statistics(self, version: Version, sha: str) -> None:
         with self.changing() as connection:
             connection.execute(
-                sa.update(versions)
-                .where(versions.c.id == version.id)
-                .values(statistics_sha=sha)
-            )  # fmt: skip
+                sa.update(versions).where(versions.c.id == version.id).values(statistics_sha=sha)
+            )
 
     def add_audit(
         self, version: Version, passed: bool | None, report: dict[str, Any], now: datetime
@@ -243,9 +238,12 @@ class Store(Cleaning):
                 self.fence(connection)
             made = connection.execute(
                 sa.insert(audits).values(
-                    model_id=self.model_id, version_id=version.id, at=now, passed=passed,
-                    report=json.dumps(report, sort_keys=True),
+                    model_id=self.model_id,
+                    version_id=version.id,
+                    at=now,
+                    passed=passed,
+                    report=report,
                 )
-            ).inserted_primary_key  # fmt: skip
+            ).inserted_primary_key
             assert made is not None
             return int(made[0])

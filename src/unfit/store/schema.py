@@ -6,6 +6,10 @@
 - a request is pending, applied, unmatched (it named nobody) or cancelled, never half: a check
 """
 
+import json
+from datetime import UTC, datetime
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData(
@@ -19,10 +23,36 @@ metadata = sa.MetaData(
 )
 
 BigInteger = sa.BigInteger().with_variant(sa.Integer(), "sqlite")  # SQLite counts up INTEGER only
-Moment = sa.DateTime(timezone=True)
+
+
+class Moment(sa.TypeDecorator[datetime]):
+    """A time, read as UTC: SQLite keeps no time zone, PostgreSQL answers in the session's."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: object) -> datetime | None:
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Json(sa.TypeDecorator[dict[str, Any]]):
+    """A JSON object, kept as text."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: object) -> str | None:
+        return None if value is None else json.dumps(dict(value), sort_keys=True)
+
+    def process_result_value(self, value: str | None, dialect: object) -> dict[str, Any] | None:
+        return None if value is None else json.loads(value)
+
 
 models = sa.Table(
-    "models", metadata,
+    "models",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("key", sa.Text, nullable=False, unique=True),  # the workspace's id
     sa.Column("created_at", Moment, nullable=False),
@@ -35,10 +65,11 @@ models = sa.Table(
     sa.Column("access", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # of tokens
     sa.Column("term", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # of the lock
     sa.CheckConstraint("list_position >= 0", name="list_position"),
-)  # fmt: skip
+)
 
 versions = sa.Table(
-    "versions", metadata,
+    "versions",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
     sa.Column("number", sa.Integer, nullable=False),
@@ -57,24 +88,27 @@ versions = sa.Table(
     sa.Column("deleted", sa.BigInteger, nullable=False),  # rows that left with this version
     sa.Column("accuracy", sa.Double),
     sa.Column("seconds", sa.Double, nullable=False),
-    sa.Column("baseline", sa.Text, nullable=False),  # JSON, see lifecycle.pipeline.Baseline
-    sa.Column("times", sa.Text),  # JSON, see store.records.Times
-    sa.Column("held_out", sa.Text),  # JSON, see store.records.HeldOut
+    sa.Column("baseline", Json, nullable=False),  # see lifecycle.pipeline.Baseline
+    sa.Column("times", Json),  # see store.records.Times
+    sa.Column("held_out", Json),  # see store.records.HeldOut
     sa.UniqueConstraint("model_id", "number"),
     sa.CheckConstraint("kind IN ('trained', 'updated', 'retrained', 'withdrawn')", name="kind"),
     sa.CheckConstraint("state IN ('employed', 'superseded')", name="state"),
     sa.CheckConstraint(
         "(state = 'superseded') = (superseded_at IS NOT NULL)", name="superseded_at"
     ),
-)  # fmt: skip
+)
 one_employed = sa.Index(
-    "uq_versions_employed", versions.c.model_id, unique=True,
+    "uq_versions_employed",
+    versions.c.model_id,
+    unique=True,
     sqlite_where=versions.c.state == "employed",
     postgresql_where=versions.c.state == "employed",
-)  # fmt: skip
+)
 
 requests = sa.Table(
-    "requests", metadata,
+    "requests",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
     sa.Column("key", sa.Text, nullable=False),
@@ -92,10 +126,11 @@ requests = sa.Table(
         "(state IN ('applied', 'unmatched')) = (applied_at IS NOT NULL)", name="applied_at"
     ),
     sa.Index("ix_requests_state", "model_id", "state"),
-)  # fmt: skip
+)
 
 items = sa.Table(
-    "request_items", metadata,
+    "request_items",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("request_id", sa.ForeignKey("requests.id"), nullable=False, index=True),
     sa.Column("kind", sa.Text, nullable=False),
@@ -108,64 +143,70 @@ items = sa.Table(
         "outcome IS NULL OR outcome IN ('forgotten', 'repeated', 'unknown')", name="outcome"
     ),
     sa.CheckConstraint("value IS NOT NULL OR outcome IS NOT NULL", name="value"),
-)  # fmt: skip
+)
 
 forgotten = sa.Table(
-    "forgotten", metadata,
+    "forgotten",
+    metadata,
     sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
     sa.Column("row", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False),
     sa.Column("erased", sa.Boolean, nullable=False),
     sa.Index("ix_forgotten_erased", "model_id", "erased"),
-)  # fmt: skip
+)
 
 forgotten_ids = sa.Table(
-    "forgotten_ids", metadata,
+    "forgotten_ids",
+    metadata,
     sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("digest", sa.Text, primary_key=True),  # tells a repeated id from an unknown
     sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
-)  # fmt: skip
+)
 
 decisions = sa.Table(
-    "decisions", metadata,
+    "decisions",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
     sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False, unique=True),
     sa.Column("at", Moment, nullable=False),
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("inputs", sa.Text, nullable=False),  # JSON, see lifecycle.policy.Facts
+    sa.Column("inputs", Json, nullable=False),  # see lifecycle.policy.Facts
     sa.Column("estimate", sa.Double),
     sa.Column("threshold", sa.Double),
     sa.CheckConstraint("action IN ('open', 'employ', 'retrain', 'withdraw')", name="action"),
-)  # fmt: skip
+)
 
 audits = sa.Table(
-    "audits", metadata,
+    "audits",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
     sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False),
     sa.Column("at", Moment, nullable=False),
     sa.Column("passed", sa.Boolean),
-    sa.Column("report", sa.Text, nullable=False),  # JSON, see workspace.auditing.Report
-)  # fmt: skip
+    sa.Column("report", Json, nullable=False),  # see workspace.auditing.Report
+)
 
 leases = sa.Table(
-    "leases", metadata,
+    "leases",
+    metadata,
     sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
     sa.Column("holder", sa.Text),  # the worker that applies requests
     sa.Column("beat", sa.BigInteger, nullable=False),  # counts up while it lives
     sa.Column("since", Moment),
-)  # fmt: skip
+)
 
 jobs = sa.Table(
-    "jobs", metadata,
+    "jobs",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
-    sa.Column("options", sa.Text, nullable=False),  # JSON
+    sa.Column("options", Json, nullable=False),
     sa.Column("submitted_at", Moment, nullable=False),
     sa.Column("submitted_by", sa.Text),
     sa.Column("attempts", sa.Integer, nullable=False, server_default=sa.text("0")),
@@ -180,10 +221,11 @@ jobs = sa.Table(
     sa.CheckConstraint("kind IN ('audit', 'retrain')", name="kind"),
     sa.CheckConstraint("state IN ('pending', 'running', 'done', 'failed')", name="state"),
     sa.Index("ix_jobs_state", "model_id", "state"),
-)  # fmt: skip
+)
 
 tokens = sa.Table(
-    "tokens", metadata,
+    "tokens",
+    metadata,
     sa.Column("id", BigInteger, primary_key=True),
     sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
     sa.Column("public", sa.Text, nullable=False, unique=True),  # names the token in logs
@@ -192,12 +234,13 @@ tokens = sa.Table(
     sa.Column("roles", sa.Text, nullable=False),
     sa.Column("created_at", Moment, nullable=False),
     sa.Column("revoked_at", Moment),
-)  # fmt: skip
+)
 
 sessions = sa.Table(
-    "sessions", metadata,
+    "sessions",
+    metadata,
     sa.Column("hash", sa.Text, primary_key=True),
     sa.Column("token_id", sa.ForeignKey("tokens.id"), nullable=False),
     sa.Column("created_at", Moment, nullable=False),
     sa.Column("expires_at", Moment, nullable=False),
-)  # fmt: skip
+)

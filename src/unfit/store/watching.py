@@ -86,11 +86,13 @@ class Watch:
         self._file = file
         self._opened += 1
         if self.local:
-            path = quote(self._path)
             self._connection = sqlite3.connect(
-                f"file:{path}?mode=rw", uri=True, timeout=30.0, isolation_level=None,
+                f"file:{quote(self._path)}?mode=rw",
+                uri=True,
+                timeout=30.0,
+                isolation_level=None,
                 check_same_thread=False,
-            )  # fmt: skip
+            )
             return
         raw = self._engine.raw_connection()
         connection: Any = raw.driver_connection

@@ -94,7 +94,12 @@ def apply_pending(
 
     settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
     applied = Applied(
-        [r.id for r in requests], settled, numbers, resolved.digests, write_list, outcome.kept
+        requests=[r.id for r in requests],
+        outcomes=settled,
+        rows=numbers,
+        digests=resolved.digests,
+        list_known=write_list,
+        kept=outcome.kept,
     )
     with watch.phase("commit"):
         version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
@@ -135,8 +140,15 @@ def _outcome(
     reach("forget.retained")
 
     def why(action: Action, reason: str) -> Decision:
-        return Decision(number, keeper.clock(), action, reason, step.facts.as_dict(),
-                        step.facts.estimate, keeper.config.policy.disparity)  # fmt: skip
+        return Decision(
+            version=number,
+            at=keeper.clock(),
+            action=action,
+            reason=reason,
+            inputs=step.facts.as_dict(),
+            estimate=step.facts.estimate,
+            threshold=keeper.config.policy.disparity,
+        )
 
     def updated(reason: str) -> Outcome:
         new = _updated(keeper, loaded, positions, step, until, watch)
@@ -245,11 +257,21 @@ def _updated(
     reach("forget.artifacts-written")
     v, n = loaded.version, loaded.dataset.n_train
     return NewVersion(
-        "updated", v.method, v.generation, sha, card_sha, None, until, step.state.n,
-        _subjects_left(loaded.dataset, loaded.live, positions), int((positions < n).sum()),
-        step.facts.accuracy, watch.seconds, v.baseline, times=watch.times(),
+        kind="updated",
+        method=v.method,
+        generation=v.generation,
+        model_sha=sha,
+        card_sha=card_sha,
+        retained_until=until,
+        rows=step.state.n,
+        subjects=_subjects_left(loaded.dataset, loaded.live, positions),
+        deleted=int((positions < n).sum()),
+        accuracy=step.facts.accuracy,
+        seconds=watch.seconds,
+        baseline=v.baseline,
+        times=watch.times(),
         held_out=_seen(step.facts),
-    )  # fmt: skip
+    )
 
 
 def _seen(facts: Facts) -> HeldOut:
@@ -303,10 +325,17 @@ def _withdrawn(
 ) -> NewVersion:
     v = loaded.version
     return NewVersion(
-        "withdrawn", v.method, v.generation, None, None, None, until,
-        int(live[: loaded.dataset.n_train].sum()), len(np.unique(loaded.dataset["subjects"][live])),
-        deleted, None, watch.seconds, v.baseline, times=watch.times(),
-    )  # fmt: skip
+        kind="withdrawn",
+        method=v.method,
+        generation=v.generation,
+        retained_until=until,
+        rows=int(live[: loaded.dataset.n_train].sum()),
+        subjects=len(np.unique(loaded.dataset["subjects"][live])),
+        deleted=deleted,
+        seconds=watch.seconds,
+        baseline=v.baseline,
+        times=watch.times(),
+    )
 
 
 def retrained(

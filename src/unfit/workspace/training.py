@@ -147,11 +147,20 @@ def save(
         model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.hits))
         card_sha = artifacts.put_json(fresh.card.to_json())
     return NewVersion(
-        kind, fresh.card.method, fresh.dataset.folder.name, model_sha, card_sha, None, None,
-        fresh.data.n_remaining, fresh.dataset.subjects_left(), deleted,
-        opened.baseline.accuracy, watch.seconds, opened.baseline.as_dict(), times=watch.times(),
+        kind=kind,
+        method=fresh.card.method,
+        generation=fresh.dataset.folder.name,
+        model_sha=model_sha,
+        card_sha=card_sha,
+        rows=fresh.data.n_remaining,
+        subjects=fresh.dataset.subjects_left(),
+        deleted=deleted,
+        accuracy=opened.baseline.accuracy,
+        seconds=watch.seconds,
+        baseline=opened.baseline.as_dict(),
+        times=watch.times(),
         held_out=_seen(fresh),
-    )  # fmt: skip
+    )
 
 
 def _seen(fresh: Fresh) -> HeldOut:

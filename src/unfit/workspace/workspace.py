@@ -377,8 +377,15 @@ class Workspace:
     def _opening(self, number: int, action: Any, reason: str, fresh: training.Fresh) -> Decision:
         baseline = fresh.opened.baseline
         facts = {"slope": baseline.slope, "rows": baseline.rows, "accuracy": baseline.accuracy}
-        return Decision(number, self._keeper.clock(), action, reason, facts, 0.0,
-                        self.config.policy.disparity)  # fmt: skip
+        return Decision(
+            version=number,
+            at=self._keeper.clock(),
+            action=action,
+            reason=reason,
+            inputs=facts,
+            estimate=0.0,
+            threshold=self.config.policy.disparity,
+        )
 
     def _foreseen(self, keeper: Keeper, ids: Ids, resolved: Resolved, key: str) -> Forgotten:
         """What `forget` would do, expect and decide."""

@@ -58,10 +58,13 @@ def upgrade() -> None:
         ),
     )
     op.create_index(
-        "uq_versions_employed", "versions", ["model_id"], unique=True,
+        "uq_versions_employed",
+        "versions",
+        ["model_id"],
+        unique=True,
         sqlite_where=sa.text("state = 'employed'"),
         postgresql_where=sa.text("state = 'employed'"),
-    )  # fmt: skip
+    )
     op.create_table(
         "requests",
         sa.Column("id", BIG, nullable=False),
@@ -161,7 +164,13 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     for name in (
-        "audits", "decisions", "forgotten_ids", "forgotten", "request_items", "requests",
-        "versions", "models",
-    ):  # fmt: skip
+        "audits",
+        "decisions",
+        "forgotten_ids",
+        "forgotten",
+        "request_items",
+        "requests",
+        "versions",
+        "models",
+    ):
         op.drop_table(name)
