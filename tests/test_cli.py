@@ -229,8 +229,8 @@ def test_forgetting_nobody_and_the_held_out_leaves_the_model_in_use(tmp_path):
     assert none.stdout.strip() == "version 1 stays in use: nobody was forgotten"
     foreseen = run(app, ["forget", "--subject", "nobody", "--dry-run", *command]).stdout
     assert foreseen.strip() == "expected: version 1 stays in use: nobody would be forgotten"
-    with kept.open() as ws, ws._writing() as keeper:
-        data = keeper.dataset()
+    with kept.open() as ws, ws.session() as session:
+        data = session.dataset()
         held_out = data.subject_ids.text(int(data["subjects"][data.n_train]))
     told = run(app, ["forget", "--subject", held_out, *command]).stdout
     assert "version 1 stays in use: they were held out, not trained on" in told

@@ -12,7 +12,7 @@ from sklearn.multiclass import OneVsRestClassifier
 import unfit
 from unfit.cli.workspace import predict
 from unfit.service.api.schemas import PredictionOut
-from unfit.workspace.exporting import _HOW
+from unfit.workspace.export import _HOW
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "estimator.md"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documents are not installed")

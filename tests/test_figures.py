@@ -31,13 +31,13 @@ from workspaces import make
 
 import people
 from unfit.cli import app, story
+from unfit.clock import now
 from unfit.service.api import schemas
 from unfit.service.auth import COOKIE
 from unfit.service.worker import PURGE_SECONDS
 from unfit.store.access import Access
 from unfit.store.jobs import LEASE_SECONDS, Jobs
 from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
 from unfit.workspace.results import Forgotten
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -296,8 +296,8 @@ def truth(told: Told) -> Truth:
     who = told.table["person"].to_pylist()
     live = np.array([person not in gone for person in who])
     with Workspace(told.service.kept.folder) as ws:
-        with ws._writing() as keeper:
-            dataset = keeper.dataset()
+        with ws.session() as session:
+            dataset = session.dataset()
             held_out = np.unique(
                 dataset["numbers"][dataset.n_train :][dataset.live[dataset.n_train :]]
             )

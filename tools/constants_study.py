@@ -162,8 +162,8 @@ def exported_card(ws: Workspace) -> dict[str, Any]:
 
 def differing(ws: Workspace) -> list[str]:
     """Columns whose constants are not those of the fit above on the training rows that remain."""
-    with ws._writing() as keeper:
-        rows = training_rows(keeper.dataset(), keeper.live())
+    with ws.session() as session:
+        rows = training_rows(session.dataset(), session.live())
     card = exported_card(ws)
     return check_card(card, rows, ws.config.columns, ws.config.preprocessing.min_rows)
 
@@ -221,8 +221,8 @@ def sequences(name: str, numbers: range, steps: int, rows: int | None) -> str:
             shutil.copytree(base, ours)
             with Workspace(ours / "ws") as ws:
                 for _ in range(steps):
-                    with ws._writing() as keeper:
-                        people = _drawn(keeper.dataset(), keeper.live(), rng, rows)
+                    with ws.session() as session:
+                        people = _drawn(session.dataset(), session.live(), rng, rows)
                     made = ws.forget(subjects=people)
                     erased += len(people)
                     retrained += made.action == "retrain"
@@ -259,8 +259,8 @@ def rate(name: str, orders: int, each: int, rows: int | None) -> str:
     cards = 0
     with tempfile.TemporaryDirectory(prefix="unfit-constants-") as folder:
         base = workspace(name, Path(folder) / "base", rows)
-        with Workspace(base / "ws") as ws, ws._writing() as keeper:
-            start, data = keeper.load().card.encoding, keeper.dataset()
+        with Workspace(base / "ws") as ws, ws.session() as session:
+            start, data = session.open_model().card.encoding, session.dataset()
         for seed in range(orders):
             found, changed = _one_order(data, start, each, seed)
             by_order.append(len(found))

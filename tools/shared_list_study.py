@@ -203,7 +203,7 @@ class Study:
         for _ in range(2):  # the second may add to the list what the first must still read
             for name in NAMES:
                 with Workspace(self.folder / name) as ws:
-                    ws.scorer()
+                    ws.active_model()
                     ws.apply()
         listed = self.listed()
         self.found.ids_on_the_list = len(listed)

@@ -28,9 +28,9 @@ from unfit.audit import Audit, Question, compare
 from unfit.lifecycle.policy import Disparity, Distance, LogLoss
 from unfit.methods import State
 from unfit.workspace import Workspace, init
-from unfit.workspace.auditing import Report
-from unfit.workspace.erasing import evaluate, resolve_ids
-from unfit.workspace.loaded import Loaded
+from unfit.workspace.audit import Report
+from unfit.workspace.erasure import evaluate, resolve_ids
+from unfit.workspace.model import Model
 from unfit.workspace.stopwatch import Stopwatch
 
 PERSON, LABEL = "patient_nbr", "readmitted"
@@ -73,8 +73,8 @@ def workspace(folder: Path, table: pa.Table, positive: Sequence[str]) -> Workspa
 
 def people_of(ws: Workspace) -> list[int]:
     """Patients whose rows are trained on."""
-    with ws._writing() as keeper:
-        d = keeper.dataset()
+    with ws.session() as session:
+        d = session.dataset()
         rows = np.flatnonzero(d.live)
         each = np.unique(d["subjects"][rows[rows < d.n_train]])
         texts = [d.subject_ids.text(int(place)) for place in each]
@@ -89,21 +89,21 @@ def rows_of(table: pa.Table, people: Sequence[int], at: Path) -> Path:
 
 def judged(ws: Workspace, table: pa.Table, people: Sequence[int]) -> list[Case]:
     """Forget people, judge; put the weights from before back, judge; and leave all as unlearned."""
-    with ws._writing() as keeper:
-        before = keeper.load().state.weights.copy()
+    with ws.session() as session:
+        before = session.open_model().state.weights.copy()
     if ws.forget(subjects=list(people)).action != "employ":
         return []  # a constant was due, so that all was trained anew: nothing was unlearned
     gone = rows_of(table, people, ws.folder.parent / "gone.parquet")
     made = [Case(len(people), True, ws.audit(deleted=gone, random_state=0),
                  ws.audit(random_state=0))]  # fmt: skip
-    with ws._writing() as keeper:
-        loaded = keeper.load()
+    with ws.session() as session:
+        loaded = session.open_model()
         unlearned = loaded.state
         loaded.state = replace(unlearned, weights=before, statistics=None, near=None)
     made.append(Case(len(people), False, ws.audit(deleted=gone, random_state=0),
                      ws.audit(random_state=0)))  # fmt: skip
-    with ws._writing() as keeper:
-        keeper.load().state = unlearned
+    with ws.session() as session:
+        session.open_model().state = unlearned
     return made
 
 
@@ -115,11 +115,11 @@ def rare_label(ws: Workspace, table: pa.Table, share: float) -> tuple[dict[str, 
     there = sorted(positive & set(people_of(ws)))
     rng = np.random.default_rng(0)
     chosen = rng.choice(there, max(1, int(share * len(there))), replace=False).tolist()
-    with ws._writing() as keeper:
+    with ws.session() as session:
         ids = [("subject", str(who)) for who in chosen]
-        positions = resolve_ids(keeper, ids).positions  # type: ignore[arg-type]
-        loaded = keeper.ready()
-        step, _ = evaluate(keeper, loaded, positions, np.random.default_rng(0), Stopwatch())
+        positions = resolve_ids(session, ids).positions  # type: ignore[arg-type]
+        loaded = session.ready_model()
+        step, _ = evaluate(session, loaded, positions, np.random.default_rng(0), Stopwatch())
         audit = _audit_of(loaded, step.state, positions)
     facts = step.facts
     said: dict[str, object] = {
@@ -139,7 +139,7 @@ def rare_label(ws: Workspace, table: pa.Table, share: float) -> tuple[dict[str, 
     return said, audit
 
 
-def _audit_of(loaded: Loaded, state: State, positions: np.ndarray) -> Audit:
+def _audit_of(loaded: Model, state: State, positions: np.ndarray) -> Audit:
     """An audit of a model that has forgotten, though nobody employs it."""
     leaving = positions[positions < loaded.dataset.n_train]
     without = loaded.data.shared()

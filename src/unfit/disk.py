@@ -119,7 +119,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def sweep(folder: Path, keep: set[str]) -> list[str]:
+def purge_folder(folder: Path, keep: set[str]) -> list[str]:
     """Remove everything in a folder but what is named; the names removed."""
     if not folder.is_dir():
         return []

@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unfit.audit import Audit, Question, compare
 from unfit.core.objective import Rows, margins, sigmoid
-from unfit.core.sgd import Progress
 from unfit.engines.cpu import CpuEngine
 from unfit.fitted_steps import FittedStepWarning, sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
+from unfit.progress import ProgressCallback
 from unfit.selection import Labels, positions, some
 from unfit.step_size import UnscaledRowsWarning, overshooting
 
@@ -123,10 +123,10 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, *, progress: Progress | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Self:
         """Train on all rows, and prepare for the first `unlearn`.
 
-        progress: called as progress(epochs_done, epochs) while SGD runs.
+        progress: called as progress("training", epochs_done, epochs) while SGD runs.
         """
         before = self.__dict__.copy()
         try:
@@ -136,7 +136,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             raise
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, progress: Progress | None) -> None:
+    def _fit(self, X: ArrayLike, y: ArrayLike, progress: ProgressCallback | None) -> None:
         settings = Settings(**{name: getattr(self, name) for name in OFFERED})
         method = METHODS[self.method](settings)
         matrix, labels = validate_data(

@@ -36,7 +36,7 @@ POINTS = (
     "purge.card-rewritten",
     "purge.recorded",
     "purge.files-removed",
-    "purge.database-cleaned",
+    "purge.database-vacuumed",
     "purge.done",
     "retained.removed",
     "prepare.written",

@@ -79,7 +79,7 @@ def test_progress_counts_epochs():
     train_sgd(
         layout, Plan(1, 6, 32, 1.0, 0.0), np.zeros((1, 8)), progress=lambda *a: seen.append(a)
     )
-    assert seen[-1] == (6, 6)
+    assert seen[-1] == ("training", 6, 6)
 
 
 @given(

@@ -179,5 +179,5 @@ def test_postgresql_pads_and_unfit_does_not_mind(server: object, tmp_path: Path)
     init(url, tmp_path / "ws", table="people", label="label", subject="person")
     with Workspace(tmp_path / "ws") as ws:
         ws.train()
-        assert ws.scorer().card.classes == ("no", "yes")
+        assert ws.active_model().card.classes == ("no", "yes")
         assert ws.forget(subjects=["p0003", "p0004   "]).matched == "all"

@@ -22,13 +22,13 @@ from fastapi import FastAPI
 from workspaces import Kept
 
 import people
+from unfit.clock import now
 from unfit.service.app import make_app
 from unfit.service.log import Log
 from unfit.service.protocol import PatientProtocol
 from unfit.service.worker import Worker
 from unfit.store.access import Access
 from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
 
 PATIENCE = 60.0  # seconds until a test gives up; none waits for them
 

@@ -18,12 +18,12 @@ from services import Service, bearer, edit, listening, rows, serving, token, unt
 from workspaces import Kept
 
 import people
+from unfit.clock import now
 from unfit.data.encoding import Encoding
 from unfit.data.objects import ObjectEncoder
 from unfit.service import event_streams
 from unfit.service.api.predictions import ARROW
 from unfit.store.access import Access
-from unfit.workspace.keeper import now
 
 JSON = {"Content-Type": "application/json"}
 NASTY = [

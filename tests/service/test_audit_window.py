@@ -7,11 +7,11 @@ import sqlalchemy as sa
 from services import Service, edit, serving, until, working
 from workspaces import Kept
 
+from unfit.clock import now
 from unfit.service.auth import COOKIE, Principal
 from unfit.store.access import Access
 from unfit.store.schema import versions
 from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
 
 
 def with_window(on_sqlite: Kept, tmp_path: Path, window: str) -> Kept:

@@ -18,11 +18,11 @@ from services import lives, start, until, working
 from workspaces import Kept, make, signature
 
 import servers
+from unfit.clock import now
 from unfit.service import child_process, heartbeat, server, supervisor
 from unfit.service import worker as worker_module
 from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace, holder, lock
-from unfit.workspace.keeper import now
 
 POINTS = [
     "forget.unlearned", "forget.listed", "forget.committed", "purge.card-rewritten",
@@ -217,7 +217,7 @@ def test_who_waits_is_told_for_whom(kept: Kept, monkeypatch: pytest.MonkeyPatch,
                                     caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
     monkeypatch.setattr(lock, "TELL_SECONDS", 0.1)
     with kept.open() as one, kept.open() as other:
-        with one._keeper.lock.held():
+        with one._session.lock.held():
             waiting = threading.Thread(target=other.apply)
             waiting.start()
             until(lambda: "held by process" in caplog.text, "the message")

@@ -335,8 +335,8 @@ def test_a_child_that_is_killed_is_started_again_and_erasures_are_applied_once(
     with kept.open() as ws:
         said = {r.key: [i.outcome for i in r.items] for r in ws.store.requests()}
         gone = [row for row, _ in ws.store.forgotten_rows()]
-        with ws._writing() as keeper:
-            dataset = keeper.dataset()
+        with ws.session() as session:
+            dataset = session.dataset()
             assert dataset.n - int(dataset.live.sum()) == len(gone) == len(set(gone))
             assert all(dataset.subject_rows(s) is None for s in subjects)
     assert len(said) == len(subjects)

@@ -16,11 +16,11 @@ from workspaces import Kept, make
 
 import people
 import servers
+from unfit.clock import now
 from unfit.errors import Unavailable
 from unfit.service.auth import COOKIE
 from unfit.store.access import Access
 from unfit.store.repository import Store
-from unfit.workspace.keeper import now
 
 ROW = {"age": 40.0, "income": 20.0, "member": True, "plan": "pro", "city": "c1"}
 
@@ -178,7 +178,7 @@ def test_a_name_that_only_the_forgotten_held_leaves_the_running_api(
 
         def names() -> str:
             seen = service.loop.call(service.app.state.context.changes.read)
-            return str(service.loop.call(predictors.get, seen).scorer.card.to_json())
+            return str(service.loop.call(predictors.get, seen).model.card.to_json())
 
         assert "Lonely Hollow" in names()
         with working(kept.folder):

@@ -9,8 +9,8 @@ import pytest
 from services import Service, bearer, rows, serving, token, until, working
 from workspaces import Kept, remembers
 
+from unfit.clock import now
 from unfit.store.access import Access
-from unfit.workspace.keeper import now
 
 
 class Backup:

@@ -15,6 +15,7 @@ from services import Service, bearer, serving, token
 from starlette.routing import Mount
 from workspaces import Kept
 
+from unfit.clock import now
 from unfit.service.app import guarded_routes
 from unfit.service.auth import (
     COOKIE,
@@ -29,7 +30,6 @@ from unfit.service.auth import (
 from unfit.service.middleware import STATIC
 from unfit.service.roles import ROLES
 from unfit.store.access import Access
-from unfit.workspace.keeper import now
 
 ADMIN = {"admin"}
 SEES = {"erase", "operate", "audit"}

@@ -15,12 +15,12 @@ from workspaces import Kept, make
 import people
 import servers
 from unfit import points
+from unfit.clock import now
 from unfit.service import worker as worker_module
 from unfit.store.jobs import Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
 from unfit.workspace.holder import here, started_at
-from unfit.workspace.keeper import now
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def child_of(at_work: Working) -> subprocess.Popen[bytes]:
 
 
 def remembered(ws: Workspace, subject: str) -> bool:
-    with ws._writing() as keeper:
-        return keeper.dataset().subject_rows(subject) is not None
+    with ws.session() as session:
+        return session.dataset().subject_rows(subject) is not None
 
 
 def test_requests_that_wait_become_one_version(kept: Kept) -> None:
@@ -76,7 +76,7 @@ def test_after_a_commit_and_a_quiet_moment_statistics_are_kept(
         version = ws.store.employed()
         assert version is not None
         assert version.number == 2
-        loaded = at_work.worker._workspace._keeper.loaded
+        loaded = at_work.worker._workspace._session.model
         assert loaded is not None
         assert loaded.version.number == 2
 
@@ -139,8 +139,8 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
             applied(ws, 6)
         rows = [row for row, _ in ws.store.forgotten_rows()]
         assert len(rows) == len(set(rows))
-        with ws._writing() as keeper:
-            dataset = keeper.dataset()
+        with ws.session() as session:
+            dataset = session.dataset()
             assert dataset.n - int(dataset.live.sum()) == len(rows)
         lines = ws.list_path.read_text().count("p0017")
         assert lines == 1
@@ -310,13 +310,13 @@ def test_a_holder_that_died_here_is_not_waited_for() -> None:
 def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
     """In force with their commits; their bytes gone a moment later, and found nowhere."""
     with kept.open() as ws:
-        ws.purge_later()
+        ws.defer_purge()
         for i in (3, 4, 5):
             ws.forget(subjects=[f"p{i:04d}"])
             assert ws.store.model().purge_due
         if kept.database is None:
             assert b"p0003" in (kept.folder / "unfit.db").read_bytes() + _log(kept)
-        assert ws.tidy()
+        assert ws.purge()
         assert not ws.store.model().purge_due
         for i in (3, 4, 5):
             for path in kept.folder.rglob("*"):
@@ -364,12 +364,12 @@ def test_a_worker_that_ends_leaves_no_bytes_behind(
 
 def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept) -> None:
     with kept.open() as lazy, kept.open() as other:
-        lazy.purge_later()
+        lazy.defer_purge()
         lazy.forget(subjects=["p0003"])
         other.forget(subjects=["p0004"])
         assert not other.store.model().purge_due
         lazy.forget(subjects=["p0005"])
-        assert lazy.tidy()
+        assert lazy.purge()
         assert lazy.store.request_counts()["applied"] == 3
         assert remembered(lazy, "p0006")
         assert not any(remembered(lazy, f"p{i:04d}") for i in (3, 4, 5))

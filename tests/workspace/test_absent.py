@@ -47,12 +47,12 @@ def test_who_sees_the_card_alone_cannot_tell_a_rare_name_from_none(tmp_path: Pat
     """As the service does: a name that few hold may be one person's."""
     kept, _ = trained(tmp_path)
     with kept.open() as ws:
-        scorer, roles = ws.scorer(), ws.config.the_roles()
+        model, roles = ws.active_model(), ws.config.the_roles()
         asked, kind = shops(["Hof", "Sylt", "Atlantis"]), ws.config.source
-        made = predict_file(scorer, asked, None, None, roles, kind)
+        made = predict_file(model, asked, None, None, roles, kind)
         assert (made.rare, made.unseen) == (1, 2)
-        assert "Hof" in str(scorer.card.to_json())
-        assert "Sylt" not in str(scorer.card.to_json())
+        assert "Hof" in str(model.card.to_json())
+        assert "Sylt" not in str(model.card.to_json())
 
 
 def test_a_rare_name_that_everybody_left_is_never_seen_again(tmp_path: Path) -> None:

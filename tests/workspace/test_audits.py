@@ -15,7 +15,7 @@ from unfit.cli import app
 from unfit.data import dataset as datasets
 from unfit.errors import BadInput
 from unfit.pages.audit import audit_page
-from unfit.workspace import Workspace, auditing
+from unfit.workspace import Workspace, audit
 
 TABLE = people.people(n=3000, subjects=1200)
 
@@ -28,8 +28,8 @@ def ws(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 def subject(ws: Workspace) -> str:
     """Somebody whose rows are trained on."""
-    with ws._writing() as keeper:
-        d = keeper.dataset()
+    with ws.session() as session:
+        d = session.dataset()
         at = int(np.flatnonzero(d.live)[0])
         text = d.subject_ids.text(int(d["subjects"][at]))
     assert text is not None
@@ -43,11 +43,11 @@ def rows_of(who: str, folder: Path) -> Path:
 
 def forget_nothing(ws: Workspace, who: str) -> None:
     """Forget somebody, but leave the weights as they were."""
-    with ws._writing() as keeper:
-        before = keeper.load().state.weights.copy()
+    with ws.session() as session:
+        before = session.open_model().state.weights.copy()
     ws.forget(subjects=[who])
-    with ws._writing() as keeper:
-        loaded = keeper.load()
+    with ws.session() as session:
+        loaded = session.open_model()
         loaded.state = replace(loaded.state, weights=before, statistics=None, near=None)
 
 
@@ -72,7 +72,7 @@ def test_rows_of_nobody_who_was_forgotten_are_refused(ws: Workspace, tmp_path: P
     ages = pa.array([90.0 * 40] * made_up.num_rows)
     names = made_up.column_names
 
-    def ask(table: pa.Table) -> auditing.Report:
+    def ask(table: pa.Table) -> audit.Report:
         return ws.audit(deleted=people.write(table, tmp_path / "asked.parquet"), random_state=0)
 
     for column, ids in (("record", [f"x{i}" for i in range(len(ages))]), ("person", None)):
@@ -103,8 +103,8 @@ def test_weights_in_use_that_are_not_those_that_were_made_are_seen(tmp_path: Pat
     with make(tmp_path / "w", None, table=TABLE, sigma=0.5).open() as ws:
         ws.forget(subjects=[subject(ws)])
         assert ws.audit(random_state=0).outcome == "forgotten"
-        with ws._writing() as keeper:
-            loaded = keeper.load()
+        with ws.session() as session:
+            loaded = session.open_model()
             other = np.full_like(loaded.state.weights, 100.0)
             loaded.state = replace(loaded.state, weights=other)
         report = ws.audit(random_state=0)
@@ -118,7 +118,7 @@ def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:
     kept = ws.store.audits()[-1]
     assert kept.passed is report.passed
     of_store = report.recorded(ws.config.preprocessing.min_rows)
-    assert replace(auditing.Report.of(kept.report), id=report.id) == of_store
+    assert replace(audit.Report.of(kept.report), id=report.id) == of_store
     assert kept.report["outcome"] == "forgotten"
 
 
@@ -133,7 +133,7 @@ def test_the_records_hold_no_equation_about_a_person(tmp_path: Path) -> None:
         ws.forget(subjects=[who])
         report = ws.audit(deleted=rows_of(who, tmp_path), random_state=0)
         stored = ws.store.audits()[-1].report
-        page = audit_page(auditing.Report.of(stored), ws.status())
+        page = audit_page(audit.Report.of(stored), ws.status())
     assert 0 < report.n_available < 10
     assert report.audit.deleted_log_loss_updated is not None  # whoever has the rows may see it
     of_deleted = {k: v for k, v in stored.items() if k.startswith(("deleted_", "acc_dis"))}
@@ -160,8 +160,8 @@ def test_of_many_deleted_rows_the_figures_are_kept_rounded(ws: Workspace) -> Non
 
 
 def test_erasures_of_held_out_people_are_not_said_to_be_none(ws: Workspace) -> None:
-    with ws._writing() as keeper:
-        d = keeper.dataset()
+    with ws.session() as session:
+        d = session.dataset()
         who = d.subject_ids.text(int(d["subjects"][d.n_train]))  # the first held-out row's
     made = ws.forget(subjects=[who])
     assert (made.rows > 0, made.action) == (True, "keep")
@@ -182,8 +182,8 @@ def test_the_exit_code_is_the_verdict(tmp_path: Path) -> None:
         who = subject(ws)
         ws.forget(subjects=[who])
         # as a method without a centre leaves it: noise is in all that is kept
-        with ws._writing() as keeper:
-            loaded = keeper.load()
+        with ws.session() as session:
+            loaded = session.open_model()
             loaded.state = replace(loaded.state, kept_centre=None, statistics=None, near=None)
         report = ws.audit(deleted=rows_of(who, tmp_path), random_state=0)
     assert report.outcome == "cannot tell"
@@ -199,14 +199,14 @@ def test_rows_erased_during_an_audit_stay_in_it(
     """Rows too many to be kept in memory, and few that are."""
     monkeypatch.setattr(datasets, "IN_MEMORY", in_memory)
     with make(tmp_path / "w", None, table=TABLE).open() as ws:
-        with ws._writing() as keeper:
-            evidence = auditing.gather(
-                keeper.load(), ws.config, keeper.retained, keeper.store, None
+        with ws.session() as session:
+            evidence = audit.gather(
+                session.open_model(), ws.config, session.retained, session.store, None
             )
         before = np.array(evidence.data.rows.X)
         ws.forget(subjects=[subject(ws)])
-        with ws._writing() as keeper:
-            assert (keeper.dataset()["X"][0] == 0).all()  # they are gone from the files
+        with ws.session() as session:
+            assert (session.dataset()["X"][0] == 0).all()  # they are gone from the files
         np.testing.assert_array_equal(evidence.data.rows.X, before)
         report = evidence.weigh(1.0, None, 0, None)
         assert report.audit.weight_distance < 1e-6

@@ -21,7 +21,7 @@ def test_who_is_cancelled_at_the_last_moment_is_remembered(
         def cancel(point: str) -> None:
             if point == "forget.unlearned":
                 monkeypatch.setattr(points, "observer", None)
-                elsewhere.store.cancel(request.id, elsewhere._keeper.clock())
+                elsewhere.store.cancel(request.id, elsewhere._session.clock())
 
         monkeypatch.setattr(points, "observer", cancel)
         with pytest.raises(Unavailable, match="meanwhile"):
@@ -36,8 +36,8 @@ def test_who_is_cancelled_at_the_last_moment_is_remembered(
                 "unmatched": 0,
                 "cancelled": 1,
             }
-            with ws._writing() as keeper:
-                assert keeper.dataset().subject_rows("p0003") is not None
-                assert keeper.dataset().subject_rows("p0017") is None
+            with ws.session() as session:
+                assert session.dataset().subject_rows("p0003") is not None
+                assert session.dataset().subject_rows("p0017") is None
             assert "p0003" not in ws.list_path.read_text()
             assert "p0017" in ws.list_path.read_text()

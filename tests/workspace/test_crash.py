@@ -9,9 +9,9 @@ import pytest
 from workspaces import Kept, as_before, signature
 
 import unfit
+from unfit.clock import now
 from unfit.points import POINTS
 from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
 
 SUBJECTS = ["p0003", "p0017", "nobody"]
 ALWAYS = ('retrain_when = ["disparity"]', 'retrain_when = ["always"]')
@@ -31,7 +31,7 @@ def settled(folder: Path) -> dict:
     """The state after a restart has put in order what there was to put in order."""
     with Workspace(folder) as ws:
         if ws.store.employed() is None:
-            with ws._writing():
+            with ws.session():
                 pass
         else:
             ws.prepare()
@@ -111,18 +111,18 @@ def test_two_workers_at_once(trained: Kept, tmp_path: Path) -> None:
 
 
 def _people(kept: Kept) -> set[str]:
-    with kept.open() as ws, ws._writing() as keeper:
-        ids = keeper.dataset().subject_ids
+    with kept.open() as ws, ws.session() as session:
+        ids = session.dataset().subject_ids
         return {ids.text(i) or "" for i in range(len(ids))}
 
 
 def _check_all_forgotten(kept: Kept, subjects: list[str]) -> None:
     """No row twice, none lost, and the model stands for the rows that are left."""
-    with kept.open() as ws, ws._writing() as keeper:
-        dataset = keeper.dataset()
+    with kept.open() as ws, ws.session() as session:
+        dataset = session.dataset()
         rows = [row for row, _ in ws.store.forgotten_rows()]
         assert len(rows) == len(set(rows))
         assert all(dataset.subject_rows(s) is None for s in subjects)
         assert dataset.n - int(dataset.live.sum()) == len(rows)
-        assert keeper.load().state.n == int(dataset.live[: dataset.n_train].sum())
+        assert session.open_model().state.n == int(dataset.live[: dataset.n_train].sum())
         assert ws.store.request_counts()["pending"] == 0

@@ -20,8 +20,8 @@ def ws(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 def names(ws: Workspace, *, train: bool) -> list[str]:
     """People whose rows are trained on, or held out."""
-    with ws._writing() as keeper:
-        d = keeper.dataset()
+    with ws.session() as session:
+        d = session.dataset()
         rows = np.flatnonzero(d.live)
         rows = rows[rows < d.n_train] if train else rows[rows >= d.n_train]
         texts = [d.subject_ids.text(int(at)) for at in np.unique(d["subjects"][rows])]
@@ -41,8 +41,8 @@ def test_what_could_not_be_measured_is_unknown_in_the_records(ws: Workspace) -> 
 
 
 def test_the_accuracy_when_trained_is_of_the_people_held_out_now(ws: Workspace) -> None:
-    with ws._writing() as keeper:
-        loaded = keeper.load()
+    with ws.session() as session:
+        loaded = session.open_model()
         n, wrong = loaded.dataset.n_train, np.flatnonzero(~loaded.initial_hits)
         whose = loaded.dataset["subjects"][n + wrong[:6]]
         gone = [loaded.dataset.subject_ids.text(int(at)) for at in np.unique(whose)]
@@ -50,8 +50,8 @@ def test_the_accuracy_when_trained_is_of_the_people_held_out_now(ws: Workspace) 
     ws.forget(subjects=[who for who in gone if who])
     for version in (ws.store.employed(), _after_one_more(ws)):
         assert version is not None
-        with ws._writing() as keeper:
-            loaded = keeper.load()
+        with ws.session() as session:
+            loaded = session.open_model()
             left = loaded.test_positions(np.empty(0, np.int64))
         assert version.held_out is not None
         same = float(loaded.initial_hits[left].mean())

@@ -170,9 +170,9 @@ def test_a_line_that_another_workspace_adds_at_the_worst_moment_is_not_passed_ov
             a.forget(subjects=["p0003"])
     with one.open() as a, two.open() as b:
         for ws in (a, b):
-            ws.scorer()
+            ws.active_model()
         assert not any(remembers(ws, p) for ws in (a, b) for p in ("p0001", "p0003", "p0004"))
-        a.scorer()  # what the second has added in catching up
+        a.active_model()  # what the second has added in catching up
         assert a.caught_up()
         assert b.caught_up()
 
@@ -208,15 +208,15 @@ def test_a_torn_last_line_stops_nothing_and_loses_nobody(
             raise Crash
 
     with kept.open() as ws:
-        ws.scorer()
+        ws.active_model()
         monkeypatch.setattr(points, "observer", die)
         with pytest.raises(Crash):
             ws.forget(subjects=["p0007"])
         monkeypatch.setattr(points, "observer", None)
         assert not list_of(kept).read_bytes().endswith(b"\n")
-        assert ws.scorer().version == VERSION
+        assert ws.active_model().version == VERSION
     with kept.open() as ws:
-        assert ws.scorer().version == VERSION
+        assert ws.active_model().version == VERSION
         ws.apply()  # it was accepted, and waits
         assert not remembers(ws, "p0007")
         assert ws.caught_up()
@@ -247,17 +247,17 @@ def test_a_list_that_is_not_whole_is_refused_until_it_is_put_back(
     listed, copy = list_of(kept), list_of(kept).with_suffix(".copy")
     shutil.copy(listed, copy)
     with kept.open() as running:
-        running.scorer()
+        running.active_model()
         harm(listed)
         for ws in (running, kept.open()):
-            for verb in (ws.scorer, lambda ws=ws: ws.forget(subjects=["p0005"]), ws.audit):
+            for verb in (ws.active_model, lambda ws=ws: ws.forget(subjects=["p0005"]), ws.audit):
                 with pytest.raises(Unavailable, match=f"{said}.*newest copy.*accept-loss"):
                     verb()
             assert not ws.caught_up()
             assert ws.status().list_differs
         ws.close()
         shutil.copy(copy, listed)
-        assert running.scorer().version == VERSION
+        assert running.active_model().version == VERSION
         assert running.forget(subjects=["p0005"]).rows > 0
 
 
@@ -272,7 +272,7 @@ def test_lines_edited_that_a_backup_has_not_read_are_noticed_too(kept: Kept) -> 
     listed = list_of(kept)
     listed.write_bytes(listed.read_bytes().replace(b"p0005", b"p0008"))
     with kept.open() as ws, pytest.raises(Damaged, match="does not follow"):
-        ws.scorer()
+        ws.active_model()
 
 
 # --- the key -------------------------------------------------------------------------------------
@@ -348,13 +348,13 @@ def test_a_loss_is_accepted_by_an_explicit_step_that_says_what_is_lost(
     assert again.exit_code == 2
     assert "nothing is lost" in again.output
     with kept.open() as ws:
-        assert ws.scorer().version >= VERSION
+        assert ws.active_model().version >= VERSION
         assert ws.forget(subjects=["p0001"]).repeated == ("p0001",)
         ws.forget(subjects=["p0011"])
     shutil.rmtree(kept.folder)  # a backup of before the loss goes on with the new list
     shutil.move(backup, kept.folder)
     with kept.open() as ws:
-        ws.scorer()
+        ws.active_model()
         assert not remembers(ws, "p0011")
 
 
@@ -381,7 +381,7 @@ def test_a_list_of_an_earlier_release_is_brought_up_to_date(kept: Kept) -> None:
     backup = kept.folder.parent / "backup"
     shutil.copytree(kept.folder, backup)
     with kept.open() as ws:
-        assert ws.scorer().version == VERSION
+        assert ws.active_model().version == VERSION
         assert ws.caught_up()
         assert [value for _, value in ws.deletions.read().ids] == ["p0001", "p0002", "p0003"]
         assert ws.forget(subjects=["p0001"]).repeated == ("p0001",)
@@ -389,7 +389,7 @@ def test_a_list_of_an_earlier_release_is_brought_up_to_date(kept: Kept) -> None:
     shutil.rmtree(kept.folder)
     shutil.move(backup, kept.folder)  # its position is in bytes of the list of before
     with kept.open() as ws:
-        ws.scorer()
+        ws.active_model()
         assert not remembers(ws, "p0005")
 
 
@@ -400,7 +400,7 @@ def test_a_list_of_an_earlier_release_that_was_cut_is_refused(
     as_before(kept)
     harm(list_of(kept))
     with kept.open() as ws, pytest.raises(UnfitError, match="cut|empty|gone"):
-        ws.scorer()
+        ws.active_model()
 
 
 def test_a_list_of_a_later_release_is_left_alone(kept: Kept) -> None:
@@ -408,7 +408,7 @@ def test_a_list_of_a_later_release_is_left_alone(kept: Kept) -> None:
     text = listed.read_text().replace('"format": 2', '"format": 3')
     listed.write_text(text)
     with kept.open() as ws, pytest.raises(Unavailable, match="newer unfit"):
-        ws.scorer()
+        ws.active_model()
     assert listed.read_text() == text
 
 

@@ -22,22 +22,22 @@ TEN = ("min_rows = 1 ", "min_rows = 10")
 
 def stale(ws: Workspace, **changed: object) -> None:
     """Give the employed version a card with other constants of 'age', as if nobody had looked."""
-    with ws._writing() as keeper:
-        loaded = keeper.load()
+    with ws.session() as session:
+        loaded = session.open_model()
         columns = tuple(
             replace(c, **changed) if c.column.name == "age" else c
             for c in loaded.card.encoding.columns
         )
         encoding = replace(loaded.card.encoding, columns=columns)
-        _put(keeper, replace(loaded.card, encoding=encoding).to_json())
+        _put(session, replace(loaded.card, encoding=encoding).to_json())
 
 
-def _put(keeper: object, card: dict) -> None:
-    version = keeper.require_version()
-    sha = keeper.artifacts.put_json(card)
-    keeper.store.record_purge(version, sha)
-    keeper.loaded = None
-    keeper.current = replace(version, card_sha=sha)
+def _put(session: object, card: dict) -> None:
+    version = session.require_version()
+    sha = session.artifacts.put_json(card)
+    session.store.record_purge(version, sha)
+    session.model = None
+    session.active = replace(version, card_sha=sha)
 
 
 def test_an_audit_refits_the_constants_and_names_the_column(workspace: Workspace) -> None:
@@ -136,8 +136,8 @@ def test_sums_follow_erasures_as_if_made_anew(workspace: Workspace) -> None:
     """In the process that erases, and in the next one."""
     for who in ("p0003", "p0010", "p0017"):
         workspace.forget(subjects=[who])
-        with workspace._writing() as keeper:
-            loaded = keeper.load()
+        with workspace.session() as session:
+            loaded = session.open_model()
             kept, encoding = constants.kept_sums(loaded), loaded.card.encoding
             fresh = constants.sums_of_training_rows(loaded.dataset, loaded.live, encoding)
             for name in ("known", "totals", "squares", "lengths"):
@@ -155,14 +155,14 @@ def test_a_workspace_of_an_earlier_version_is_opened_and_its_constants_are_due(
     monkeypatch.setattr(logger, "propagate", False)
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     caplog.set_level(logging.WARNING, logger="unfit")
-    with workspace._writing() as keeper:
-        card = keeper.load().card.to_json()
+    with workspace.session() as session:
+        card = session.open_model().card.to_json()
         card["format"] = 1
         del card["constants"]
         del card["encoding"]["min_rows"]
         for column in card["encoding"]["columns"]:
             del column["others"]
-        _put(keeper, json.loads(json.dumps(card)))
+        _put(session, json.loads(json.dumps(card)))
     assert Encoding.from_json(card["encoding"]).min_rows is None
     assert workspace.predict(people.people(n=20)).rows == 20
     with Workspace(workspace.folder) as ws:

@@ -25,7 +25,7 @@ def test_an_export_is_the_same_bytes_for_the_same_model(trained: Kept) -> None:
         number, _ = one.export()
         said = json.loads(card(one))
         assert said["version"] == number == 1
-        assert Encoding.from_json(said["encoding"]) == one.scorer().card.encoding
+        assert Encoding.from_json(said["encoding"]) == one.active_model().card.encoding
 
 
 def test_a_name_that_only_held_out_rows_hold_is_on_no_card(tmp_path: Path) -> None:
@@ -33,8 +33,8 @@ def test_a_name_that_only_held_out_rows_hold_is_on_no_card(tmp_path: Path) -> No
     kept = make(tmp_path / "w", None)
     table = people.people().to_pandas()
     with kept.open() as ws, kept.open() as worker:
-        with ws._writing() as keeper:
-            dataset = keeper.dataset()
+        with ws.session() as session:
+            dataset = session.dataset()
             training = set(dataset["numbers"][: dataset.n_train].tolist())
         holding = table.index[table["city"] == "c3"]
         assert '"c3"' in card(ws)

@@ -19,8 +19,8 @@ from unfit.workspace import Workspace, init
 
 
 def held_out(ws: Workspace, count: int) -> list[str]:
-    with ws._writing() as keeper:
-        d = keeper.dataset()
+    with ws.session() as session:
+        d = session.dataset()
         places = np.unique(d["subjects"][d.n_train :])[:count]
         return [d.subject_ids.text(int(p)) or "" for p in places]
 
@@ -56,8 +56,8 @@ def test_another_process_that_forgot_held_out_people_is_noticed(tmp_path: Path) 
         b.forget(subjects=[third])
         assert "Shared" not in vocabulary.read_text()
         a.retrain()
-        with a._writing() as keeper:
-            d = keeper.dataset()
+        with a.session() as session:
+            d = session.dataset()
             names = {d.subject_ids.text(i) for i in range(len(d.subject_ids))}
             gone = sum(w in (first, second, third, "p0003") for w in who)
             assert d.n == len(who) - gone
@@ -101,10 +101,10 @@ def test_a_copy_elsewhere_finds_the_list_or_says_that_it_is_gone(tmp_path: Path)
     with kept.open() as ws:
         ws.forget(subjects=["p0003"])
     with Workspace(tmp_path / "w" / "beside") as copy:
-        assert copy.scorer().version == 2
+        assert copy.active_model().version == 2
         assert copy.forget(subjects=["p0003"]).repeated == ("p0003",)
     with Workspace(tmp_path / "far" / "away") as copy:
-        for verb in (copy.scorer, lambda: copy.forget(subjects=["p0001"])):
+        for verb in (copy.active_model, lambda: copy.forget(subjects=["p0001"])):
             with pytest.raises(Unavailable, match="deletion list"):
                 verb()
 
@@ -122,8 +122,8 @@ def test_a_folder_restored_without_its_database_forgets_again(
     shutil.copytree(tmp_path / "backup", ours.folder / "data")
     with ours.open() as ws:
         assert ws.forget(subjects=who).repeated == (who[0],)
-        with ws._writing() as keeper:
-            assert keeper.dataset().subject_rows(who[0]) is None
+        with ws.session() as session:
+            assert session.dataset().subject_rows(who[0]) is None
         ws.forget(subjects=["p0003"])
 
 
@@ -143,13 +143,13 @@ def test_a_list_that_was_begun_anew_is_read_whole(tmp_path: Path) -> None:
     shutil.rmtree(kept.folder)
     shutil.copytree(tmp_path / "backup", kept.folder)
     with kept.open() as ws:
-        ws.scorer()
+        ws.active_model()
         assert ws.forget(subjects=["p0002", "p0003"]).rows == 0
 
 
 def test_reading_does_not_wait_for_a_writer(trained: Kept, tmp_path: Path) -> None:
     ours = trained.copy(tmp_path / "ours")
-    with ours.open() as writer, writer._keeper.lock.held():
+    with ours.open() as writer, writer._session.lock.held():
         found: list[int] = []
 
         def look() -> None:
@@ -259,16 +259,16 @@ def test_what_is_no_list_of_ids_is_refused(wrong: object, workspace: Workspace) 
 def test_subjects_are_counted_when_only_held_out_people_leave(workspace: Workspace) -> None:
     version = workspace.store.employed()
     assert version is not None
-    before = workspace.scorer().weights
+    before = workspace.active_model().weights
     workspace.forget(subjects=held_out(workspace, 3))
     now = workspace.store.employed()
     assert now is not None
     assert (now.number, now.subjects) == (version.number, version.subjects - 3)
     assert now.model_sha != version.model_sha  # it said which held-out rows were predicted right
-    with workspace._writing() as keeper:
-        gone = ~keeper.live()[keeper.dataset().n_train :]
-        assert not keeper.artifacts.arrays(now.model_sha or "")["initial_hits"][gone].any()
-    np.testing.assert_array_equal(workspace.scorer().weights, before)
+    with workspace.session() as session:
+        gone = ~session.live()[session.dataset().n_train :]
+        assert not session.artifacts.arrays(now.model_sha or "")["initial_hits"][gone].any()
+    np.testing.assert_array_equal(workspace.active_model().weights, before)
     workspace.forget(subjects=["p0003"])
     assert workspace.status().version.subjects == version.subjects - 4  # type: ignore[union-attr]
 
@@ -327,7 +327,7 @@ def test_a_list_of_another_workspace_is_refused(tmp_path: Path) -> None:
     shutil.copy(tmp_path / "one" / "ws.forgotten", tmp_path / "two" / "ws.forgotten")
     with two.open() as ws:
         before = (tmp_path / "two" / "ws.forgotten").read_text()
-        for verb in (ws.scorer, lambda: ws.forget(subjects=["p0001"])):
+        for verb in (ws.active_model, lambda: ws.forget(subjects=["p0001"])):
             with pytest.raises(Unavailable, match="another workspace"):
                 verb()
         assert ws.status().list_differs
@@ -354,8 +354,8 @@ def test_a_workspace_trained_again_from_its_source_leaves_its_rows_out(tmp_path:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     with kept.open() as ws:
         assert ws.train().left_out == 2
-        with ws._writing() as keeper:
-            assert not {5, 6} & set(keeper.dataset()["numbers"].tolist())
+        with ws.session() as session:
+            assert not {5, 6} & set(session.dataset()["numbers"].tolist())
 
 
 def test_a_window_that_is_closed_drops_what_it_kept(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_a_window_that_is_closed_drops_what_it_kept(tmp_path: Path) -> None:
     toml = kept.folder / "unfit.toml"
     toml.write_text(toml.read_text().replace('audit_window = "30d"', 'audit_window = "none"'))
     with kept.open() as ws:
-        ws.scorer()
+        ws.active_model()
     assert list((kept.folder / "retained").iterdir()) == []
 
 
@@ -410,4 +410,4 @@ def test_odd_column_names_survive_the_configuration(tmp_path: Path) -> None:
     names = ['a "quoted" one', "with.dots", "new\nline", "del\x7fete", "ünï"]
     table = people.people().rename_columns(["person", "record", *names, "label"])
     with make(tmp_path / "w", None, table=table).open() as ws:
-        assert [c.column.name for c in ws.scorer().card.encoding.columns] == names
+        assert [c.column.name for c in ws.active_model().card.encoding.columns] == names

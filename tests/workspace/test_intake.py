@@ -152,7 +152,7 @@ def test_rows_without_label_or_subject_are_refused_or_left_out(tmp_path: Path) -
     said = run("train", "-w", tmp_path / "w").stdout
     assert "rows left out because label, subject or id is missing: 4" in said
     with Workspace(tmp_path / "w") as ws:
-        dataset = ws._keeper.data_folder / "rows-1"
+        dataset = ws._session.data_folder / "rows-1"
         assert dataset.is_dir()
         assert ws.forget(rows=["r00010"]).rows == 1
         assert ws.forget(rows=["r00011"]).matched == "none"
@@ -179,7 +179,7 @@ def test_rows_keep_their_numbers_when_others_are_left_out(tmp_path: Path) -> Non
     source.write_text(text_of(columns))
     init(source, tmp_path / "w", label="label", drop_missing=True, random_state=0)
     with trained(tmp_path / "w") as ws:
-        numbers = sorted(ws._keeper.store.forgotten_rows())
+        numbers = sorted(ws._session.store.forgotten_rows())
         assert numbers == []
         assert ws.forget(rows=[5, 60]).matched == "none"
         assert ws.forget(rows=[119], subjects=[6]).rows == 2

@@ -25,14 +25,14 @@ def noisy(request: pytest.FixtureRequest, tmp_path: Path) -> Kept:
 
 
 def centre_of(ws: Workspace) -> np.ndarray:
-    with ws._writing() as keeper:
-        return keeper.load().state.centre
+    with ws.session() as session:
+        return session.open_model().state.centre
 
 
 def test_the_next_process_starts_from_the_centre(noisy: Kept, tmp_path: Path) -> None:
     other = noisy.copy(tmp_path / "other")
     with noisy.open() as ws:
-        assert np.linalg.norm(ws.scorer().weights - centre_of(ws)) > 1
+        assert np.linalg.norm(ws.active_model().weights - centre_of(ws)) > 1
         for who in ("p0001", "p0002"):
             ws.forget(subjects=[who])
         together = centre_of(ws)
@@ -52,8 +52,8 @@ def test_what_is_taken_away_has_no_centre(noisy: Kept) -> None:
             arrays = load_arrays(file.read("model.safetensors"))
             shown = [file.read(name) for name in file.namelist()]
         assert list(arrays) == ["weights"]
-        np.testing.assert_array_equal(arrays["weights"], ws.scorer().weights)
-        shown.append(json.dumps([repr(ws.status()), repr(ws.scorer())]).encode())
+        np.testing.assert_array_equal(arrays["weights"], ws.active_model().weights)
+        shown.append(json.dumps([repr(ws.status()), repr(ws.active_model())]).encode())
     for value in centre.ravel():
         assert not any(value.tobytes() in part for part in shown)
         assert not any(repr(float(value)).encode() in part for part in shown)
@@ -61,15 +61,15 @@ def test_what_is_taken_away_has_no_centre(noisy: Kept) -> None:
 
 def test_a_file_from_before_centres_were_kept_is_gone_on_with(noisy: Kept) -> None:
     """Its centre is trained again from the weights it has, and the next file holds it."""
-    with noisy.open() as ws, ws._writing() as keeper:
-        loaded, before = keeper.load(), keeper.load().state.centre
-        arrays = keeper.artifacts.arrays(loaded.version.model_sha)
+    with noisy.open() as ws, ws.session() as session:
+        loaded, before = session.open_model(), session.open_model().state.centre
+        arrays = session.artifacts.arrays(loaded.version.model_sha)
         old = {name: np.array(value) for name, value in arrays.items() if name != "centre"}
         assert len(old) == len(arrays) - 1
-        sha = keeper.artifacts.put_arrays(old)
-        from unfit.workspace.loaded import load
+        sha = session.artifacts.put_arrays(old)
+        from unfit.workspace.model import open_model
 
         version = replace(loaded.version, model_sha=sha, statistics_sha=None)
-        found = load(version, keeper.artifacts, keeper.data_folder).state
+        found = open_model(version, session.artifacts, session.data_folder).state
         np.testing.assert_allclose(found.centre, before, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(found.weights, loaded.state.weights)

@@ -125,7 +125,7 @@ class Pipeline(RuleBasedStateMachine):
 
     @rule()
     def back_up(self) -> None:
-        with self.ws._writing():
+        with self.ws.session():
             pass
         self.ws.store.clean()
         at = self.root / "backup"
@@ -145,7 +145,7 @@ class Pipeline(RuleBasedStateMachine):
         shutil.rmtree(self.root / "w" / "ws")
         shutil.copytree(at, self.root / "w" / "ws")
         self.ws = Workspace(self.root / "w" / "ws")
-        self.ws.scorer()  # whoever serves has caught up
+        self.ws.active_model()  # whoever serves has caught up
         assert {row for row, _ in self.ws.store.forgotten_rows()} == gone
         self.accepted = {key: ids for key, ids in self.accepted.items() if key in keys}
 
@@ -159,12 +159,12 @@ class Pipeline(RuleBasedStateMachine):
 
     @invariant()
     def every_row_is_forgotten_once(self) -> None:
-        with self.ws._writing() as keeper:
+        with self.ws.session() as session:
             rows = [row for row, _ in self.ws.store.forgotten_rows()]
             assert len(rows) == len(set(rows))
             assert self.forgotten <= set(rows)
             self.forgotten = set(rows)
-            dataset = keeper.dataset()
+            dataset = session.dataset()
             live = set(dataset["numbers"][dataset.live].tolist())
             assert live == set(range(TABLE.num_rows)) - set(rows)
 
@@ -175,10 +175,10 @@ class Pipeline(RuleBasedStateMachine):
 
     def check_replay(self) -> None:
         """The employed weights are those of the same decisions, made without any accident."""
-        with self.ws._writing() as keeper:
-            employed = keeper.require_version()
-            weights = None if employed.model_sha is None else keeper.load().state.weights
-            history, config = self.ws.store.versions(), keeper.config
+        with self.ws.session() as session:
+            employed = session.require_version()
+            weights = None if employed.model_sha is None else session.open_model().state.weights
+            history, config = self.ws.store.versions(), session.config
         ids = TABLE["record"].to_pylist()
         gone: dict[int, list[str]] = {}
         for row, number in self.ws.store.forgotten_rows():
@@ -189,15 +189,15 @@ class Pipeline(RuleBasedStateMachine):
             for version in history[1:]:
                 when = "always" if version.kind == "retrained" else "never"
                 policy = replace(config.policy, retrain_when=(when,))
-                again._keeper.config = replace(config, policy=policy)
+                again._session.config = replace(config, policy=policy)
                 if version.deleted:
                     again.forget(rows=gone[version.number])
                 else:
                     again.retrain()
             if weights is not None:
-                with again._writing() as keeper:
+                with again.session() as session:
                     np.testing.assert_allclose(
-                        keeper.load().state.weights, weights, rtol=1e-8, atol=1e-10
+                        session.open_model().state.weights, weights, rtol=1e-8, atol=1e-10
                     )
 
 

@@ -36,8 +36,8 @@ def table_with_canaries(label: str, age: float = AGE) -> pa.Table:
 
 def patterns(ws: Workspace, label: str, age: float = AGE) -> dict[str, bytes]:
     """What to look for, encoded features included, taken before anything is forgotten."""
-    with ws._writing() as keeper:
-        dataset = keeper.dataset()
+    with ws.session() as session:
+        dataset = session.dataset()
         rows = dataset.subject_rows(SUBJECT)
         assert rows is not None
         assert len(rows) == 2
@@ -167,7 +167,7 @@ def test_a_category_nobody_holds_is_retired_and_predictions_go_on(tmp_path: Path
         )
         again = ws.retrain()
         assert again.kind == "retrained"
-        assert ws.scorer().card.encoding.columns[-1].categories.count(None) == 0
+        assert ws.active_model().card.encoding.columns[-1].categories.count(None) == 0
 
 
 def test_the_files_of_superseded_versions_are_removed(workspace: Workspace) -> None:

@@ -56,8 +56,8 @@ def workspace_of(at: Path, table: pa.Table, **options: object) -> Kept:
         )  # fmt: skip
         with kept.open() as ws:
             ws.train()
-            with ws._writing() as keeper:
-                data = keeper.dataset()
+            with ws.session() as session:
+                data = session.dataset()
                 targets = [data.subject_rows(who) for who in who_leaves(table)]
                 if all(rows is not None and rows[0] < data.n_train for rows in targets):
                     return kept

@@ -17,7 +17,7 @@ from unfit.core.kernels import kernels_loaded
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 from unfit.store.records import Times
-from unfit.workspace import Workspace, erasing, workspace
+from unfit.workspace import Workspace, erasure, workspace
 from unfit.workspace.stopwatch import Stopwatch, warm_up
 
 
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         }
     )  # fmt: skip
     monkeypatch.setattr(points, "observer", made.reached)
-    for module in (erasing, workspace):
+    for module in (erasure, workspace):
         monkeypatch.setattr(module, "Stopwatch", partial(Stopwatch, made))
     return made
 
@@ -101,13 +101,13 @@ def test_phases_are_those_of_the_work_and_lie_within_the_seconds(tmp_path: Path)
 def test_what_was_purged_later_is_written_down_later(tmp_path: Path) -> None:
     with untrained(tmp_path) as ws:
         ws.train()
-        ws.purge_later()
+        ws.defer_purge()
         for who in ("p0003", "p0005"):
             ws.submit(subjects=[who])
             ws.apply()
         before = ws.store.versions()[1:]
         assert [v.times.purge for v in before if v.times] == [None, None]
-        assert ws.tidy()
+        assert ws.purge()
         after = ws.store.versions()[1:]
     assert len({v.times.purge for v in after if v.times}) == 1  # one purge for both
     for was, now in zip(before, after, strict=True):

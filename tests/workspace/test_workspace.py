@@ -40,15 +40,15 @@ def with_policy(*names: str, **values: object) -> Callable[[str], str]:
 
 def rows_of(ws: Workspace, part: str) -> tuple[np.ndarray, np.ndarray]:
     """Encoded rows and class codes of a part that are still there."""
-    with ws._writing() as keeper:
-        d, loaded = keeper.dataset(), keeper.load()
+    with ws.session() as session:
+        d, loaded = session.dataset(), session.open_model()
         where = slice(0, d.n_train) if part == "train" else slice(d.n_train, d.n)
         live = d.live[where]
         return d["X"][where][live], loaded.class_of_label[d["labels"][where]][live]
 
 
 def weights(ws: Workspace) -> np.ndarray:
-    return ws.scorer().weights
+    return ws.active_model().weights
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -71,8 +71,8 @@ def test_forgetting_is_the_estimators_unlearning(method: str, tmp_path: Path) ->
     kept = make(tmp_path / "w", None, method=method, edit=quick)
     with kept.open() as ws:
         X, y = rows_of(ws, "train")
-        with ws._writing() as keeper:
-            d, loaded = keeper.dataset(), keeper.load()
+        with ws.session() as session:
+            d, loaded = session.dataset(), session.open_model()
             rows = d.subject_rows("p0003")
             assert rows is not None
             rows = rows[rows < d.n_train]
@@ -80,7 +80,7 @@ def test_forgetting_is_the_estimators_unlearning(method: str, tmp_path: Path) ->
             state, method_ = loaded.state, loaded.method
             expected = method_.unlearn(
                 method_.prepare(state, loaded.data.shared()), loaded.data.shared(), rows,
-                keeper.rng(2),
+                session.rng(2),
             )  # fmt: skip
         made = ws.forget(subjects=["p0003"])
         assert (made.action, made.version) == ("employ", 2)
@@ -140,8 +140,8 @@ def test_unknown_and_repeated_ids_are_reported_and_strict_refuses_them(
 
 
 def test_rows_of_a_forgotten_subject_are_known_to_be_gone(workspace: Workspace) -> None:
-    with workspace._writing() as keeper:
-        d = keeper.dataset()
+    with workspace.session() as session:
+        d = session.dataset()
         numbers = d["numbers"][d.subject_rows("p0001")]
     workspace.forget(subjects=["p0001"])
     rows = [f"r{i:05d}" for i in numbers]
@@ -149,8 +149,8 @@ def test_rows_of_a_forgotten_subject_are_known_to_be_gone(workspace: Workspace) 
 
 
 def test_a_subject_whose_rows_went_one_by_one_is_gone(workspace: Workspace) -> None:
-    with workspace._writing() as keeper:
-        d = keeper.dataset()
+    with workspace.session() as session:
+        d = session.dataset()
         numbers = d["numbers"][d.subject_rows("p0001")]
     for i in numbers:
         workspace.forget(rows=[f"r{i:05d}"])
@@ -208,9 +208,9 @@ def test_the_policy_decides_and_says_why(
 
 def test_the_papers_rule_retrains_over_the_threshold_and_opens_anew(tmp_path: Path) -> None:
     with make(tmp_path / "w", None, threshold=0.0).open() as ws:
-        with ws._writing() as keeper:
-            d = keeper.dataset()
-            yes = keeper.load().class_of_label[d["labels"]] == 1
+        with ws.session() as session:
+            d = session.dataset()
+            yes = session.open_model().class_of_label[d["labels"]] == 1
             wave = [f"r{i:05d}" for i in d["numbers"][: d.n_train][yes[: d.n_train]]][:-5]
         made = ws.forget(rows=wave)
         assert made.action == "retrain"
@@ -234,15 +234,15 @@ def test_constants_that_change_are_refitted_at_once_and_declared_ones_stay(tmp_p
         )
 
     with make(tmp_path / "w", None, edit=edit).open() as ws:
-        before = {c.column.name: c for c in ws.scorer().card.encoding.columns}
+        before = {c.column.name: c for c in ws.active_model().card.encoding.columns}
         assert ws.forget(subjects=["p0003"]).action == "employ"
-        same = {c.column.name: c for c in ws.scorer().card.encoding.columns}
+        same = {c.column.name: c for c in ws.active_model().card.encoding.columns}
         assert same["age"] == before["age"]  # one person does not change a rounded mean
         old = people.people().to_pandas().query("age > 45")["person"]
         made = ws.forget(subjects=sorted(set(old) - {"p0003"}))
         assert made.action == "retrain"
         assert "the mean and the deviation of column 'age' changed after rounding" in made.reason
-        after = {c.column.name: c for c in ws.scorer().card.encoding.columns}
+        after = {c.column.name: c for c in ws.active_model().card.encoding.columns}
         assert before["age"].constants == after["age"].constants == "fitted"
         assert after["age"].shift != before["age"].shift
         assert (after["income"].shift, after["income"].scale) == (20.0, 10.0)
@@ -250,16 +250,16 @@ def test_constants_that_change_are_refitted_at_once_and_declared_ones_stay(tmp_p
 
 
 def test_a_subject_is_in_training_or_held_out_never_both(workspace: Workspace) -> None:
-    with workspace._writing() as keeper:
-        d = keeper.dataset()
+    with workspace.session() as session:
+        d = session.dataset()
         train, test = set(d["subjects"][: d.n_train]), set(d["subjects"][d.n_train :])
     assert not train & test
     assert len(test) == int(0.2 * (len(train) + len(test)))
 
 
 def test_held_out_people_are_forgotten_too_and_the_model_stays(workspace: Workspace) -> None:
-    with workspace._writing() as keeper:
-        d = keeper.dataset()
+    with workspace.session() as session:
+        d = session.dataset()
         who = d.subject_ids.text(int(d["subjects"][d.n_train]))
     before = weights(workspace)
     made = workspace.forget(subjects=[who])
@@ -271,15 +271,15 @@ def test_held_out_people_are_forgotten_too_and_the_model_stays(workspace: Worksp
 
 def test_a_model_without_two_classes_is_withdrawn_and_erasure_goes_on(tmp_path: Path) -> None:
     with make(tmp_path / "w", None, row_id=None).open() as ws:
-        with ws._writing() as keeper:
-            d = keeper.dataset()
-            code = keeper.load().class_of_label[d["labels"]]
+        with ws.session() as session:
+            d = session.dataset()
+            code = session.open_model().class_of_label[d["labels"]]
             gone = d["numbers"][code == 0].tolist()
             left = d["numbers"][code == 1].tolist()
         made = ws.forget(rows=gone)
         assert made.action == "withdraw"
         with pytest.raises(Unavailable, match="withdrawn"):
-            ws.scorer()
+            ws.active_model()
         with pytest.raises(Unavailable, match="withdrawn"):
             ws.audit()
         assert ws.forget(rows=left[:3]).rows == 3
@@ -355,16 +355,16 @@ def test_a_rebuilt_workspace_leaves_out_whom_the_list_names(tmp_path: Path) -> N
     assert made.listed
     with Workspace(kept.folder) as ws:
         ws.train()
-        with ws._writing() as keeper:
-            assert keeper.dataset().n == 400 - forgotten
-            assert keeper.dataset().subject_rows("p0001") is None
+        with ws.session() as session:
+            assert session.dataset().n == 400 - forgotten
+            assert session.dataset().subject_rows("p0001") is None
 
 
 def test_verbs_before_training_say_what_to_do(untrained: Kept, tmp_path: Path) -> None:
     with untrained.copy(tmp_path / "w").open() as ws:
         for verb in (
             lambda: ws.forget(subjects=["p0001"]), lambda: ws.audit(), lambda: ws.retrain(),
-            lambda: ws.scorer(), lambda: ws.submit(rows=["r1"]),
+            lambda: ws.active_model(), lambda: ws.submit(rows=["r1"]),
         ):  # fmt: skip
             with pytest.raises(Unavailable, match="unfit train"):
                 verb()
@@ -393,7 +393,7 @@ def test_changed_columns_are_refused_at_retraining(workspace: Workspace) -> None
     with Workspace(workspace.folder) as again:
         with pytest.raises(CannotTrain, match="columns differ"):
             again.retrain()
-        again._keeper.config = replace(
+        again._session.config = replace(
             again.config, policy=replace(again.config.policy, retrain_when=("always",))
         )
         made = again.forget(subjects=["p0003"])  # an erasure cannot be refused for it

@@ -86,14 +86,14 @@ def remembers(ws: Workspace, subject: str) -> bool:
 
 def signature(ws: Workspace) -> dict:
     """All that a crash might harm: the employed pointer, rows, requests, files."""
-    keeper = ws._keeper
-    version = keeper.store.employed()
+    session = ws._session
+    version = session.store.employed()
     live: list[int] = []
     if version is not None and version.generation is not None:
-        dataset = Dataset(keeper.data_folder / version.generation)
+        dataset = Dataset(session.data_folder / version.generation)
         live = dataset["numbers"][dataset.live].tolist()
 
-    listed = keeper.deletions.read().ids if keeper.deletions.exists() else []
+    listed = session.deletions.read().ids if session.deletions.exists() else []
 
     def names(folder: Path) -> list[str]:
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
@@ -102,15 +102,15 @@ def signature(ws: Workspace) -> dict:
         "employed": version and (version.number, version.kind, version.model_sha, version.subjects),
         "card": version and version.card_sha,
         "live": live,
-        "forgotten": keeper.store.forgotten_rows(),
+        "forgotten": session.store.forgotten_rows(),
         "requests": [
             (r.key, r.state, [(i.kind, i.value, i.outcome, i.rows) for i in r.items])
-            for r in keeper.store.requests()
+            for r in session.store.requests()
         ],
-        "decisions": [(d.version, d.action, d.reason) for d in keeper.store.decisions()],
-        "artifacts": names(keeper.artifacts.folder),
-        "data": names(keeper.data_folder),
-        "retained": names(keeper.retained),
+        "decisions": [(d.version, d.action, d.reason) for d in session.store.decisions()],
+        "artifacts": names(session.artifacts.folder),
+        "data": names(session.data_folder),
+        "retained": names(session.retained),
         "list": list(dict.fromkeys(listed)),
-        "purge_due": keeper.store.model().purge_due,
+        "purge_due": session.store.model().purge_due,
     }

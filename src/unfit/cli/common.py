@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from unfit.errors import UnfitError
 
 if TYPE_CHECKING:
-    from unfit.workspace.training import Told
+    from unfit.progress import ProgressCallback
 
 DEFAULT = "unfit-workspace"
 REMOVES = (
@@ -61,7 +61,7 @@ def errors() -> Iterator[None]:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator["Told"]:
+def progress(quiet: bool) -> Iterator["ProgressCallback"]:
     """A bar on stderr that names the stage."""
     console = Console(stderr=True)
     with Progress(
@@ -71,12 +71,12 @@ def progress(quiet: bool) -> Iterator["Told"]:
     ) as bar:  # fmt: skip
         task = bar.add_task("", total=None, count="")
 
-        def told(stage: str, done: int, of: int) -> None:
+        def update(stage: str, done: int, of: int) -> None:
             count = f"{done:,}" + (f" of {of:,}" if of else "")
             bar.update(task, description=stage, completed=done, total=of or None,
                        count=count if done else "")  # fmt: skip
 
-        yield told
+        yield update
 
 
 def say(content: dict[str, Any]) -> None:

@@ -22,8 +22,8 @@ def demo(
     from unfit.cli.story import as_dict, live_through, show
 
     with errors():
-        with progress(as_json) as told:
-            story = live_through(output, told)
+        with progress(as_json) as update:
+            story = live_through(output, update)
         if as_json:
             say(as_dict(story, output))
         else:

@@ -14,7 +14,7 @@ from unfit.cli.common import JsonOption, errors, say
 from unfit.errors import Unavailable
 
 if TYPE_CHECKING:
-    from unfit.experiments.study import Outcome, Told
+    from unfit.experiments.study import Outcome, StudyCallbacks
 
 
 def reproduce(
@@ -84,8 +84,8 @@ def reproduce(
             seeds=seeds, workers=workers or available_threads(), resume=resume,
             draw=draw, extensions=tuple(extension or ()),
         )  # fmt: skip
-        with live(as_json) as told:
-            outcome = reproduced(study, told)
+        with live(as_json) as callbacks:
+            outcome = reproduced(study, callbacks)
         whole = "all" in study.names
         report = folder / ("report.html" if whole else f"report-{'-'.join(study.names)}.html")
         from unfit import disk
@@ -130,10 +130,10 @@ def _list(as_json: bool) -> None:
 
 
 @contextmanager
-def live(quiet: bool) -> "Iterator[Told]":
+def live(quiet: bool) -> "Iterator[StudyCallbacks]":
     """What is being done, how much of it is done, and about how long the rest takes."""
-    from unfit.experiments.study import Told
-    from unfit.experiments.sweep import Progress as Runs
+    from unfit.experiments.study import StudyCallbacks
+    from unfit.experiments.sweep import SweepStatus
 
     console = Console(stderr=True)
     with Progress(
@@ -147,13 +147,13 @@ def live(quiet: bool) -> "Iterator[Told]":
             count = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if total else ""
             bar.update(task, description=stage, completed=done, total=total or None, count=count)
 
-        def running(state: Runs) -> None:
+        def running(state: SweepStatus) -> None:
             left = "" if state.left is None else f"about {remaining(state.left)} left,"
             bar.update(task, description="; ".join(state.doing), completed=state.done,
                        total=state.total, left=left,
                        count=f"{state.done:,} of {state.total:,} runs")  # fmt: skip
 
-        yield Told(preparing, running)
+        yield StudyCallbacks(preparing, running)
 
 
 def remaining(seconds: float) -> str:

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from unfit.cli.common import REMOVES, counted
 from unfit.store.records import HeldOut
-from unfit.workspace.auditing import Report
+from unfit.workspace.audit import Report
 from unfit.workspace.results import Status
 
 _LEVELS = " ▁▂▃▄▅▆▇█"

@@ -91,9 +91,9 @@ def worker(workspace: WorkspaceOption = None) -> None:
 
 def _open(folder: Path, with_token: bool = True) -> "tuple[ServiceTable, str | None]":
     """Check that there is a model to serve; a first token if there is none."""
+    from unfit.clock import now
     from unfit.store.access import Access
     from unfit.workspace import Workspace
-    from unfit.workspace.keeper import now
 
     with Workspace(folder) as ws:
         if ws.store.employed() is None:
@@ -108,9 +108,9 @@ def _open(folder: Path, with_token: bool = True) -> "tuple[ServiceTable, str | N
 
 @contextmanager
 def _access(workspace: Path | None) -> "Iterator[tuple[Access, datetime]]":
+    from unfit.clock import now
     from unfit.store.access import Access
     from unfit.workspace import Workspace
-    from unfit.workspace.keeper import now
 
     with Workspace(find_workspace(workspace)) as ws:
         yield Access(ws.store), now()

@@ -24,10 +24,10 @@ from unfit.cli.common import took
 from unfit.errors import BadInput
 from unfit.pages.audit import audit_page
 from unfit.pages.story import StoryFacts, Wave, story_page
+from unfit.progress import ProgressCallback
 from unfit.workspace import Workspace, init
-from unfit.workspace.auditing import Report
-from unfit.workspace.results import Employed, Forgotten
-from unfit.workspace.training import Told as Progress
+from unfit.workspace.audit import Report
+from unfit.workspace.results import Forgotten, Trained
 
 MARK = ".unfit-demo"
 CUSTOMERS, CONTRACTS = 6_000, 15_000
@@ -49,25 +49,25 @@ class Served:
 class Story:
     """What happened."""
 
-    trained: Employed
+    trained: Trained
     waves: Sequence[Wave]
     answers: Sequence[Forgotten]
     served: Served
     report: Report
 
 
-def live_through(output: Path, told: Progress) -> Story:
+def live_through(output: Path, progress: ProgressCallback) -> Story:
     """Make the folder, and let it happen."""
     _clear(output)
-    told("making up customers", 0, 0)
+    progress("making up customers", 0, 0)
     people = customers()
     csv.write_csv(people, output / "customers.csv")
     init(output / "customers.csv", output / "workspace", label="left", subject="customer",
          random_state=0, threshold=2.0, audit_window="30d")  # fmt: skip
     with Workspace(output / "workspace") as ws:
-        trained = ws.train(told)
-        waves, answers, served = _three_waves(ws, people, told)
-        told("auditing", 0, 0)
+        trained = ws.train(progress)
+        waves, answers, served = _three_waves(ws, people, progress)
+        progress("auditing", 0, 0)
         ws.prepare()
         report = ws.audit(random_state=0)
         status = ws.status()
@@ -158,7 +158,7 @@ def _clear(output: Path) -> None:
 
 
 def _three_waves(
-    ws: Workspace, people: pa.Table, told: Progress
+    ws: Workspace, people: pa.Table, progress: ProgressCallback
 ) -> tuple[list[Wave], list[Forgotten], Served]:
     queues = _queues(people)
     waves: list[Wave] = []
@@ -168,7 +168,7 @@ def _three_waves(
         for name, requests, size in WAVES:
             before, last = len(answers), requests
             for i in range(requests):
-                told(f"forgetting: {name}", done + i, total)
+                progress(f"forgetting: {name}", done + i, total)
                 asked = queues[name][i * size : (i + 1) * size]
                 answers.append(ws.forget(subjects=asked, key=f"{name}-{i}"))
                 last = i + AFTERWARDS if answers[-1].action == "retrain" else last

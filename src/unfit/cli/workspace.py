@@ -107,7 +107,7 @@ def init(
     from unfit.workspace import init as create
 
     folder = workspace or Path(DEFAULT)
-    with errors(), progress(as_json) as told:
+    with errors(), progress(as_json) as update:
         made = create(
             data, folder, label=label, subject=subject, row_id=row_id, positive=positive or (),
             ignore=ignore or (), table=table, query=query, format=format, method=method,
@@ -115,7 +115,7 @@ def init(
             max_categories=max_categories, store=store, random_state=random_state,
             audit_window=audit_window, delimiter=delimiter, decimal=decimal, encoding=encoding,
             numeric=numeric or (), drop_missing=drop_missing,
-            progress=lambda n: told("looking", n, 0),
+            progress=update,
         )  # fmt: skip
     kinds = {k: sum(c.kind == k for c in made.columns) for k in ("numeric", "boolean", "category")}
     if as_json:
@@ -161,8 +161,8 @@ def _train(named: Path | None, as_json: bool, again: bool) -> None:
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(named)) as ws:
-        with progress(as_json) as told:
-            made = ws.retrain(told) if again else ws.train(told)
+        with progress(as_json) as update:
+            made = ws.retrain(update) if again else ws.train(update)
             ws.prepare()
         if as_json:
             say(made.as_dict() | {"command_seconds": since_start()})
@@ -299,10 +299,15 @@ def forget(
             raise BadInput(
                 "whom? Name people with --subject, --file or --stdin, or rows with --row or --rows"
             )
-        with Workspace(find_workspace(workspace)) as ws, progress(as_json) as told:
-            told("forgetting", 0, 0)
+        with Workspace(find_workspace(workspace)) as ws, progress(as_json) as update:
+            update("forgetting", 0, 0)
             made = ws.forget(
-                subjects=people, rows=named, key=key, strict=strict, dry_run=dry_run, told=told
+                subjects=people,
+                rows=named,
+                key=key,
+                strict=strict,
+                dry_run=dry_run,
+                progress=update,
             )
             if not dry_run:
                 ws.prepare()
@@ -473,8 +478,8 @@ def audit(
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(workspace)) as ws:
-        with progress(as_json) as told:
-            told("retraining independently", 0, 0)
+        with progress(as_json) as update:
+            update("retraining independently", 0, 0)
             made = ws.audit(
                 deleted=deleted, threshold=threshold, draws=draws, random_state=random_state
             )

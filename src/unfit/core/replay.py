@@ -16,7 +16,8 @@ from unfit.core.objective import positive_codes
 from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, FLUSH, add_gradient, add_to
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
-from unfit.core.sgd import Layout, Plan, Progress, add_parts, descend, epoch_spans
+from unfit.core.sgd import Layout, Plan, add_parts, descend, epoch_spans
+from unfit.progress import ProgressCallback
 
 CURVATURE_FLOOR = 1e-6  # a pair is kept only if y.s > floor s.s
 RESOLUTION = {
@@ -47,7 +48,7 @@ def replay(
     *,
     radius: float = np.inf,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (k, d) after the replay without the LEAVING slots, and the new batch counts.
 
@@ -96,7 +97,7 @@ def replay(
 
         run_threads(body, threads, meeting)
         if progress is not None:
-            progress(last, plan.epochs)
+            progress("training", last, plan.epochs)
     return np.ascontiguousarray(weights[0, :, :d]), new_counts
 
 

@@ -8,7 +8,6 @@ walk through the same batches. Knows core.parallel, core.rows and core.schedule.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +17,10 @@ from unfit.core.objective import positive_codes
 from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
 from unfit.core.rows import BLOCK, FLUSH, add_gradient, add_to
 from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
+from unfit.progress import ProgressCallback
 
 WORTH_A_BARRIER = 1 << 13  # multiply-adds of a step: fewer are done before threads have met
 WORK_PER_CALL = 2e9  # multiply-adds between two looks at Ctrl-C and the progress bar
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def train_sgd(
     tilt: np.ndarray | None = None,
     trajectory: np.ndarray | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> np.ndarray:
     """Weights (k, d) after plan.epochs from `start` (k, d).
 
@@ -125,7 +123,7 @@ def train_sgd(
 
         run_threads(body, threads, meeting)
         if progress is not None:
-            progress(last, plan.epochs)
+            progress("training", last, plan.epochs)
     return np.ascontiguousarray(weights[0, :, :d])
 
 

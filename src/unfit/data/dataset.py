@@ -19,7 +19,7 @@ row's bytes; the next generation leaves it out.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,6 @@ DTYPES = {
 ERASED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
 
 IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ import numpy as np
 from unfit import disk
 from unfit.data.columns import Column
 from unfit.data.constants import fit
-from unfit.data.dataset import DTYPES, FORMAT, Progress, Raw, write_checked
+from unfit.data.dataset import DTYPES, FORMAT, Raw, write_checked
 from unfit.data.encoding import BLOCK, Encoding
 from unfit.errors import CannotTrain
+from unfit.progress import ProgressCallback
 
 
 def write_dataset(
@@ -21,7 +22,7 @@ def write_dataset(
     columns: Sequence[Column],
     norm: float | None,
     min_rows: int,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Encoding:
     """Write the given rows of `raw` as a new generation; the encoding fitted to the training rows.
 

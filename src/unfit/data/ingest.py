@@ -1,6 +1,6 @@
 """From a source to rows ready for a dataset: read once, spooled to disk, split by subject."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from unfit.data.profile import all_of, present
 from unfit.data.sources import Source
 from unfit.data.text import as_text
 from unfit.errors import BadInput
+from unfit.progress import ProgressCallback
 
 MAX_CLASSES = 1000
 
@@ -72,7 +73,7 @@ def spool(
     roles: Roles,
     columns: Sequence[Column],
     folder: Path,
-    progress: Callable[[int], None] | None = None,
+    progress: ProgressCallback | None = None,
     intake: Intake | None = None,
 ) -> Raw:
     """Read a source once. Numbers and codes go to files in `folder`, ids and labels to memory.
@@ -112,7 +113,7 @@ def spool(
                 if column is not None:
                     texts[role].append(as_text(batch.column(column)))
             if progress is not None:
-                progress(n)
+                progress("reading", n, 0)
     kept = np.concatenate(rows) if rows else np.empty(0, np.int64)
     intake.dropped = n - len(kept)
     if len(kept) == 0:

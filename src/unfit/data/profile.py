@@ -1,7 +1,7 @@
 """A first look at a source: what each column seems to be. `unfit init` writes it down."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,6 +14,7 @@ from unfit.data.columns import FALSE, NUMBER, TRUE, Kind
 from unfit.data.sources import Source
 from unfit.data.text import as_text, plain, shorten
 from unfit.errors import BadInput
+from unfit.progress import ProgressCallback
 
 Seen = Literal["numeric", "boolean", "category", "date", "unusable"]
 _DATE = r"^\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?\s*$|^\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\s*$"
@@ -251,8 +252,8 @@ class Wanted:
     decimal: str | None = None
 
 
-def look(source: Source, wanted: Wanted, progress: Callable[[int], None] | None = None) -> Look:
-    """One pass. progress: called with the number of rows read so far."""
+def look(source: Source, wanted: Wanted, progress: ProgressCallback | None = None) -> Look:
+    """One pass over the source."""
     looks = {name: _Look(wanted.decimal) for name in wanted.features}
     columns = list(dict.fromkeys([*wanted.features, *wanted.required]))
     lacking: dict[str, tuple[int, int]] = {}
@@ -278,7 +279,7 @@ def look(source: Source, wanted: Wanted, progress: Callable[[int], None] | None 
         for name, one in looks.items():
             one.take(batch.column(name), numbers)
         if progress is not None:
-            progress(read)
+            progress("looking", read, 0)
     if kept == 0:
         raise BadInput(f"{source.name} has no rows")
     for name in padded:
@@ -288,7 +289,7 @@ def look(source: Source, wanted: Wanted, progress: Callable[[int], None] | None 
 
 
 def profile(
-    source: Source, columns: Sequence[str], progress: Callable[[int], None] | None = None
+    source: Source, columns: Sequence[str], progress: ProgressCallback | None = None
 ) -> list[Profile]:
     """One pass over the named columns."""
     return look(source, Wanted(columns), progress).columns

@@ -13,9 +13,10 @@ import numpy as np
 from unfit.core.factors import Factor
 from unfit.core.objective import Rows
 from unfit.core.replay import Cadence
-from unfit.core.sgd import Layout, Plan, Progress
+from unfit.core.sgd import Layout, Plan
 from unfit.core.sides import Sides
 from unfit.core.statistics import Statistics
+from unfit.progress import ProgressCallback
 
 
 class Engine(Protocol):
@@ -113,7 +114,7 @@ class Engine(Protocol):
         *,
         tilt: np.ndarray | None = None,
         trajectory: np.ndarray | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> np.ndarray: ...
 
     def replay(
@@ -127,5 +128,5 @@ class Engine(Protocol):
         new: np.ndarray,
         *,
         radius: float = np.inf,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> tuple[np.ndarray, np.ndarray]: ...

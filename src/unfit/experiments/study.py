@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,9 +21,10 @@ from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.machine import machine
 from unfit.experiments.plans import Effort, Plan, plans
 from unfit.experiments.runs import Run, Runs
-from unfit.experiments.sweep import Progress, extend, sweep
+from unfit.experiments.sweep import StatusCallback, extend, sweep
 from unfit.experiments.table import Table
 from unfit.experiments.tables import BESIDE, TABLES
+from unfit.progress import ProgressCallback
 
 PAPER = ("mnist-b", "mnist", "cifar2", "covtype", "higgs")
 QUICK = ("digits-b", "digits", "breast-cancer")
@@ -45,11 +46,11 @@ class Study:
 
 
 @dataclass(frozen=True)
-class Told:
-    """Whom to tell: of bytes and stages while data is prepared, and of runs."""
+class StudyCallbacks:
+    """Called while data is prepared, and while runs are made."""
 
-    preparing: Callable[[str, int, int], None] | None = None
-    running: Callable[[Progress], None] | None = None
+    preparing: ProgressCallback | None = None
+    running: StatusCallback | None = None
 
 
 @dataclass(frozen=True)
@@ -92,23 +93,25 @@ def chosen(names: Sequence[str]) -> list[Plan]:
     return [known[name] for name in names]
 
 
-def reproduce(study: Study, told: Told | None = None) -> Outcome:
+def reproduce(study: Study, callbacks: StudyCallbacks | None = None) -> Outcome:
     """Run what is missing, then draw and tabulate."""
-    told = told or Told()
+    callbacks = callbacks or StudyCallbacks()
     wanted_plans = chosen(study.names)
     extend(study.extensions)
     names = study.datasets or (QUICK if study.quick else PAPER)
     for name in names:
         catalog.find(name)
     with alone_in(study.folder):
-        return _reproduce(study, wanted_plans, names, told)
+        return _reproduce(study, wanted_plans, names, callbacks)
 
 
-def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], told: Told) -> Outcome:
+def _reproduce(
+    study: Study, wanted_plans: list[Plan], names: Sequence[str], callbacks: StudyCallbacks
+) -> Outcome:
     start = monotonic()
     _check_folder(study)
     laboratories = {
-        name: Laboratory(catalog.load(name, told.preparing), study.folder / "models")
+        name: Laboratory(catalog.load(name, callbacks.preparing), study.folder / "models")
         for name in names
     }
     _check_makings(study, laboratories)
@@ -121,7 +124,7 @@ def _reproduce(study: Study, wanted_plans: list[Plan], names: Sequence[str], tol
     done = 0
     if not study.draw:
         every = [run for named in wanted.values() for run in named]
-        done = sweep(runs, every, laboratories, study.workers, study.extensions, told.running)
+        done = sweep(runs, every, laboratories, study.workers, study.extensions, callbacks.running)
     _note_machine(study, done, monotonic() - start)
     outcome = finish(study, runs, wanted, laboratories, done)
     return replace(outcome, seconds=monotonic() - start)

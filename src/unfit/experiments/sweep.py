@@ -31,7 +31,7 @@ from unfit.experiments.runs import Run, Runs
 
 
 @dataclass(frozen=True)
-class Progress:
+class SweepStatus:
     """done and total runs; what is being done; seconds left, if they can be told yet."""
 
     done: int
@@ -40,16 +40,16 @@ class Progress:
     left: float | None
 
 
-Told = Callable[[Progress], None]
+StatusCallback = Callable[[SweepStatus], None]
 
 
 def sweep(
     runs: Runs, wanted: Iterable[Run], laboratories: dict[str, Laboratory], workers: int,
-    extensions: Sequence[Path] = (), told: Told | None = None,
+    extensions: Sequence[Path] = (), callback: StatusCallback | None = None,
 ) -> int:  # fmt: skip
     """Do what is missing of the wanted runs; how many that were."""
     missing = runs.missing(wanted)
-    meter = _Meter(missing, laboratories, told)
+    meter = _Meter(missing, laboratories, callback)
     together = groups(run for run in missing if run.kind not in ALONE)
     alone = groups(run for run in missing if run.kind in ALONE)
     try:
@@ -200,13 +200,16 @@ class _Meter:
     """Progress by work rather than by count: a model of what a run costs, scaled by experience."""
 
     def __init__(
-        self, runs: Sequence[Run], laboratories: dict[str, Laboratory], told: Told | None
+        self,
+        runs: Sequence[Run],
+        laboratories: dict[str, Laboratory],
+        callback: StatusCallback | None,
     ) -> None:
         self.cost = {run: cost(run, laboratories[run.dataset]) for run in runs}
         self.total, self.left = len(runs), sum(self.cost.values())
         self.done, self.spent = 0, 0.0
         self.doing: dict[Connection, str] = {}
-        self.start, self._told = monotonic(), told
+        self.start, self._callback = monotonic(), callback
 
     def started(self, pipe: Connection, group: list[Run] | None) -> None:
         self.doing.pop(pipe, None)
@@ -223,10 +226,10 @@ class _Meter:
         self.tell()
 
     def tell(self) -> None:
-        if self._told is not None:
+        if self._callback is not None:
             elapsed = monotonic() - self.start
             left = elapsed * self.left / self.spent if self.spent > 0 and self.done > 3 else None
-            self._told(Progress(self.done, self.total, tuple(self.doing.values()), left))
+            self._callback(SweepStatus(self.done, self.total, tuple(self.doing.values()), left))
 
 
 def cost(run: Run, laboratory: Laboratory) -> float:

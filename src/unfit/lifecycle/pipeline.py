@@ -13,10 +13,10 @@ import numpy as np
 from unfit.audit import predicted
 from unfit.core.metrics import accuracy, accuracy_disparity, sape
 from unfit.core.objective import Rows
-from unfit.core.sgd import Progress
 from unfit.engines.base import Engine
 from unfit.lifecycle.policy import Facts
 from unfit.methods.base import Method, State
+from unfit.progress import ProgressCallback
 
 Phase = Callable[[str], AbstractContextManager[None]]  # what is done goes on within it
 
@@ -83,7 +83,7 @@ def open_pipeline(
     data: Engine,
     test: Rows,
     rng: np.random.Generator,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     theta: float = THETA,
     phase: Phase = untimed,
 ) -> Opened:

@@ -14,10 +14,11 @@ import numpy as np
 from unfit.core import newton
 from unfit.core.factors import Factor, Inverse
 from unfit.core.noise import standard_normal
-from unfit.core.sgd import Plan, Progress, power_of_two_above
+from unfit.core.sgd import Plan, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.core.trajectory import Reserve, TrajectoryFile, restore
 from unfit.engines.base import Engine
+from unfit.progress import ProgressCallback
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,7 @@ class Method(ABC):
         self.solver = self.solvers[0] if settings.solver == "auto" else settings.solver
 
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
+        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
     ) -> State:
         """A model of the remaining rows: the optimum, released with noise."""
         return self.release(self.optimum(data, rng, progress=progress), data, rng)
@@ -216,7 +217,7 @@ class Method(ABC):
         mask: np.ndarray | None = None,
         tilt: np.ndarray | None = None,
         start: np.ndarray | None = None,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> np.ndarray:
         """Weights trained by this method's solver, without noise."""
         if self.solver == "sgd":
@@ -255,7 +256,7 @@ class Method(ABC):
 
     def _sgd(
         self, data: Engine, rng: np.random.Generator, mask: np.ndarray | None,
-        tilt: np.ndarray | None, progress: Progress | None,
+        tilt: np.ndarray | None, progress: ProgressCallback | None,
     ) -> np.ndarray:  # fmt: skip
         row_of = random_order(data.remaining if mask is None else mask, rng)
         plan = self.plan(rng, len(row_of))

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from unfit.core.replay import GONE, LEAVING, PRESENT, Cadence
-from unfit.core.sgd import Progress
 from unfit.core.trajectory import Reserve, TrajectoryFile, readable, require
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, Run, State, finite, random_order, random_start, with_noise
+from unfit.progress import ProgressCallback
 
 log = logging.getLogger("unfit")
 
@@ -26,7 +26,7 @@ class DeltaGrad(Method):
     noise = "end"
 
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
+        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
     ) -> State:
         row_of = random_order(data.remaining, rng)
         n = len(row_of)

@@ -11,10 +11,10 @@ import numpy as np
 
 from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
-from unfit.core.sgd import Progress
 from unfit.engines.base import Engine
 from unfit.methods.base import State
 from unfit.methods.onestep import OneStep
+from unfit.progress import ProgressCallback
 
 
 class Influence(OneStep):
@@ -22,7 +22,7 @@ class Influence(OneStep):
     noise = "objective"
 
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: Progress | None = None
+        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
     ) -> State:
         tilt = None
         if self.settings.sigma > 0:

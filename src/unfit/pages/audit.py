@@ -3,7 +3,7 @@
 from unfit.audit import Audit, shown
 from unfit.pages import svg
 from unfit.pages.templating import render
-from unfit.workspace.auditing import Report
+from unfit.workspace.audit import Report
 from unfit.workspace.results import Status
 
 SHOWN = 30  # decisions on a page

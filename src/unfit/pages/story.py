@@ -7,8 +7,8 @@ from typing import Any
 from unfit.pages import svg
 from unfit.pages.audit import estimates_plot
 from unfit.pages.templating import render
-from unfit.workspace.auditing import Report
-from unfit.workspace.results import Employed, Status
+from unfit.workspace.audit import Report
+from unfit.workspace.results import Status, Trained
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Wave:
 class StoryFacts:
     """What happened in the demo."""
 
-    trained: Employed
+    trained: Trained
     waves: Sequence[Wave]
     served: Mapping[str, Any]
     report: Report

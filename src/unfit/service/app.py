@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from unfit import __version__
+from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service import problems
 from unfit.service.api import erasures, health, jobs, predictions, schemas, versions
@@ -30,7 +31,6 @@ from unfit.store.access import Access
 from unfit.store.jobs import Jobs
 from unfit.store.watching import Watch
 from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
 
 _ABOUT = """\
 Predictions by a linear classifier that can forget, and erasures from it. Every call but those on

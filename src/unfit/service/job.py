@@ -5,12 +5,12 @@ import sys
 import time
 from pathlib import Path
 
+from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service.child_process import lifeline
 from unfit.service.log import Log, take_all
 from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace
-from unfit.workspace.keeper import now
 
 TOLD_SECONDS = 0.3
 
@@ -27,7 +27,7 @@ def main(folder: Path, id: int, holder: str) -> None:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         told_at = 0.0
 
-        def told(stage: str, done: int, of: int) -> None:
+        def progress(stage: str, done: int, of: int) -> None:
             nonlocal told_at
             if time.monotonic() - told_at > TOLD_SECONDS:
                 jobs.progress(id, stage, done, of)
@@ -35,10 +35,10 @@ def main(folder: Path, id: int, holder: str) -> None:
 
         try:
             if job.kind == "audit":
-                report = workspace.audit(told=told, **job.options)
+                report = workspace.audit(progress=progress, **job.options)
                 jobs.finish(id, now(), audit_id=report.id, version=report.version)
             else:
-                made = workspace.retrain(told, reason="asked for")
+                made = workspace.retrain(progress, reason="asked for")
                 jobs.finish(id, now(), version=made.version)
         except UnfitError as error:
             jobs.fail(id, str(error), now())

@@ -12,17 +12,17 @@ from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
 from unfit.store.watching import Seen
 from unfit.workspace import Workspace
-from unfit.workspace.in_use import InUse
 from unfit.workspace.list_format import Position
 from unfit.workspace.list_watch import ListWatch
-from unfit.workspace.loaded import Scorer
+from unfit.workspace.model import ReleasedModel
+from unfit.workspace.model_cache import ModelCache
 
 
 @dataclass(frozen=True)
 class Predictor:
     """A version that can answer for rows as JSON objects."""
 
-    scorer: Scorer
+    model: ReleasedModel
     encoder: ObjectEncoder
 
     def answer(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Absent]:
@@ -36,8 +36,8 @@ class Predictor:
                     f"row {i} has no field {lacking[0]!r}{more}; null stands for a missing value"
                 )
         X, absent = self.encoder.encode(rows)
-        names = self.scorer.card.classes
-        P = self.scorer.probabilities(X)
+        names = self.model.card.classes
+        P = self.model.probabilities(X)
         best = np.argmax(P, axis=1).tolist()
         answers = [
             {"class": names[j], "probabilities": dict(zip(names, p, strict=True))}
@@ -50,7 +50,8 @@ class PredictorCache:
     """Loads a version when there is a new one; those who need it wait for it, nobody else."""
 
     def __init__(self, workspace: Workspace) -> None:
-        self._workspace, self._in_use = workspace, InUse(workspace.store, workspace.artifacts)
+        self._workspace = workspace
+        self._model_cache = ModelCache(workspace.store, workspace.artifacts)
         self._list_watch = ListWatch(workspace.deletions)
         self._loading = asyncio.Lock()
         self._place: object = None
@@ -73,14 +74,14 @@ class PredictorCache:
         if self._place not in (None, seen.place):
             self._list_watch.start_over()
         self._place = seen.place
-        model = self._workspace.store.model()  # first: what is loaded is at least as new
-        scorer = self._in_use.scorer()
+        record = self._workspace.store.model()  # first: what is loaded is at least as new
+        model = self._model_cache.active_model()
         before = None if self._have is None else self._have.predictor
-        if before is not None and before.scorer.card is scorer.card:  # as most versions do
-            made = Predictor(scorer, before.encoder)
+        if before is not None and before.model.card is model.card:  # as most versions do
+            made = Predictor(model, before.encoder)
         else:
-            made = Predictor(scorer, ObjectEncoder(scorer.card.encoding))
-        return _Loaded(model.changes, seen.place, made, Position.parse(model.list_known))
+            made = Predictor(model, ObjectEncoder(model.card.encoding))
+        return _Loaded(record.changes, seen.place, made, Position.parse(record.list_known))
 
 
 @dataclass(frozen=True)

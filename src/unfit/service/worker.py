@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service.child_process import Child, lifeline
 from unfit.service.log import Log, take_all
@@ -20,7 +21,6 @@ from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
 from unfit.workspace.holder import Holder
-from unfit.workspace.keeper import now
 
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0
@@ -41,7 +41,7 @@ class Worker:
         self._workspace.work_as("unfit worker")
         store = self._workspace.store
         self._store, self._jobs = store, Jobs(store)
-        self._workspace.purge_later()
+        self._workspace.defer_purge()
         self._renew()
         self._lost = threading.Event()
         self._child: tuple[Job, Child] | None = None
@@ -60,7 +60,7 @@ class Worker:
                     if self._lost.is_set():
                         self._log.line("standing-by", worker=self._holder)
                     elif (self._try("look", self._store.waiting) or (False, False))[1]:
-                        self._try("purge", self._workspace.tidy)  # nobody may come after it
+                        self._try("purge", self._workspace.purge)  # nobody may come after it
         finally:
             self._end_child()
             if not self._lost.is_set():
@@ -140,7 +140,7 @@ class Worker:
         pending, due = self._store.waiting()
         at = time.monotonic()
         if due and at >= self._purge_at:
-            if self._try("purge", self._workspace.tidy):
+            if self._try("purge", self._workspace.purge):
                 self._purge_pause = PURGE_SECONDS
             else:  # somebody reads the database: ever less often
                 self._purge_pause = min(30.0, 2 * self._purge_pause)
@@ -163,7 +163,7 @@ class Worker:
         if at < self._expire_at:
             return
         self._expire_at = at + EXPIRE_SECONDS
-        removed = self._try("expire", self._workspace.expire)
+        removed = self._try("expire", self._workspace.purge_expired)
         if removed:
             self._log.line("expired", rows=removed)
 
@@ -174,10 +174,10 @@ class Worker:
         if at - self._caught_up_at > CATCH_UP_SECONDS:
             self._caught_up_at = at
             if not self._workspace.caught_up():  # the list was put back, or was never read
-                self._try("catch-up", self._workspace.get_ready)
+                self._try("catch-up", self._workspace.warm_up)
         if self._quiet_since is None:
             self._quiet_since = time.monotonic()
-            self._try("prepare", self._workspace.get_ready)
+            self._try("prepare", self._workspace.warm_up)
         elif 0 < self._quiet_since < time.monotonic() - QUIET_SECONDS and self._child is None:
             self._quiet_since = 0.0
             self._try("prepare", self._workspace.prepare)

@@ -53,7 +53,7 @@ class Artifacts:
     def keep(self, shas: set[str]) -> None:
         """Remove every file but these."""
         names = {sha + suffix for sha in shas for suffix in (".safetensors", ".json")}
-        disk.sweep(self.folder, names)
+        disk.purge_folder(self.folder, names)
 
     def _put(self, content: bytes, suffix: str) -> str:
         disk.private_folder(self.folder)

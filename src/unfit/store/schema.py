@@ -187,7 +187,7 @@ audits = sa.Table(
     sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False),
     sa.Column("at", Moment, nullable=False),
     sa.Column("passed", sa.Boolean),
-    sa.Column("report", Json, nullable=False),  # see workspace.auditing.Report
+    sa.Column("report", Json, nullable=False),  # see workspace.audit.Report
 )
 
 leases = sa.Table(

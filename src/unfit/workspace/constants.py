@@ -12,7 +12,7 @@ import numpy as np
 from unfit.data.constants import Sums, lengths_of, refitted, sums_of
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import BLOCK, Encoded, Encoding
-from unfit.workspace.loaded import Loaded
+from unfit.workspace.model import Model
 
 SHOWN = 3  # reasons that a decision names
 EARLIER = (
@@ -76,52 +76,52 @@ def _blocks(n: int, live: np.ndarray) -> Iterator[slice | np.ndarray]:
         yield part if live[part].all() else start + np.flatnonzero(live[part])
 
 
-def kept_sums(loaded: Loaded) -> Sums:
-    """Those of the loaded version; made if they are not at hand."""
-    if loaded.sums is None:
-        encoding = loaded.card.encoding
-        loaded.sums = sums_of_training_rows(loaded.dataset, loaded.live, encoding)
-    return loaded.sums
+def kept_sums(model: Model) -> Sums:
+    """Those of the model version; made if they are not at hand."""
+    if model.sums is None:
+        encoding = model.card.encoding
+        model.sums = sums_of_training_rows(model.dataset, model.live, encoding)
+    return model.sums
 
 
-def get_ready(loaded: Loaded) -> None:
+def prepare_sums(model: Model) -> None:
     """Make the sums ahead of the next erasure."""
-    if loaded.card.encoding.min_rows is not None:
-        kept_sums(loaded)
+    if model.card.encoding.min_rows is not None:
+        kept_sums(model)
 
 
-def changes(loaded: Loaded, positions: np.ndarray) -> Changes:
+def changes(model: Model, positions: np.ndarray) -> Changes:
     """What it means for the constants that rows leave, of either part."""
-    encoding = loaded.card.encoding
+    encoding = model.card.encoding
     if encoding.min_rows is None:
         return Changes((EARLIER,), tuple(c.column.name for c in _fitted(encoding)), encoding)
-    if loaded.foreseen is not None and loaded.foreseen[0] is positions:  # asked more than once
-        return loaded.foreseen[1]
-    leaving = positions[positions < loaded.dataset.n_train]
-    total = kept_sums(loaded) - sums_at(loaded.dataset, leaving, encoding)
-    live = loaded.live.copy()
+    if model.foreseen is not None and model.foreseen[0] is positions:  # asked more than once
+        return model.foreseen[1]
+    leaving = positions[positions < model.dataset.n_train]
+    total = kept_sums(model) - sums_at(model.dataset, leaving, encoding)
+    live = model.live.copy()
     live[positions] = False
-    found = compare(encoding, loaded.dataset, live, total)
-    loaded.foreseen = positions, found
+    found = compare(encoding, model.dataset, live, total)
+    model.foreseen = positions, found
     return found
 
 
-def differing(loaded: Loaded) -> tuple[str, ...]:
+def differing(model: Model) -> tuple[str, ...]:
     """For an audit: columns whose constants are not those of a fit on the raw values that remain,
     all of which are read again; '' stands for the norm bound."""
-    encoding = loaded.card.encoding
+    encoding = model.card.encoding
     if encoding.min_rows is None:
         return tuple(c.column.name for c in _fitted(encoding))
-    total = sums_of_training_rows(loaded.dataset, loaded.live, encoding)
-    return compare(encoding, loaded.dataset, loaded.live, total).differing
+    total = sums_of_training_rows(model.dataset, model.live, encoding)
+    return compare(encoding, model.dataset, model.live, total).differing
 
 
-def without(loaded: Loaded, leaving: np.ndarray) -> None:
+def without(model: Model, leaving: np.ndarray) -> None:
     """The sums follow an erasure; before the rows are zeroed."""
-    if loaded.sums is not None:
-        gone = sums_at(loaded.dataset, leaving, loaded.card.encoding)
-        loaded.sums = loaded.sums - gone
-    loaded.foreseen = None
+    if model.sums is not None:
+        gone = sums_at(model.dataset, leaving, model.card.encoding)
+        model.sums = model.sums - gone
+    model.foreseen = None
 
 
 def _fitted(encoding: Encoding) -> list[Encoded]:

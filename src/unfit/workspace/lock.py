@@ -86,7 +86,7 @@ class WriterLock:
                     os.ftruncate(handle, 0)
                     os.pwrite(handle, me, 0)
                     if term > 0:
-                        self._sweep(path)
+                        self._remove_earlier_terms(path)
                     return handle, term
             except BaseException:
                 os.close(handle)
@@ -96,7 +96,7 @@ class WriterLock:
     def _path(self, term: int) -> Path:
         return self.path if term == 0 else self.path.with_name(f"{self.path.name}-{term}")
 
-    def _sweep(self, mine: Path) -> None:
+    def _remove_earlier_terms(self, mine: Path) -> None:
         """Files of earlier terms; `unfit.lock` itself stays, for those who open the records."""
         for path in self.path.parent.glob(f"{self.path.name}-*"):
             if path != mine:

@@ -26,7 +26,7 @@ from unfit.data.sources import (
 from unfit.data.text import as_text
 from unfit.errors import BadInput
 from unfit.workspace.config import SourceTable
-from unfit.workspace.loaded import Scorer
+from unfit.workspace.model import ReleasedModel
 from unfit.workspace.spreadsheets import count_formulas, escaped
 
 Rows: TypeAlias = str | Path | pa.Table  # a file, - for standard input, or a table in memory
@@ -98,7 +98,7 @@ class Lookout:
 
 
 def predict_file(
-    scorer: Scorer, source: Rows, output: Path | None, format: str | None, roles: Roles,
+    model: ReleasedModel, source: Rows, output: Path | None, format: str | None, roles: Roles,
     kind: SourceTable, names: Names | None = None, *, spreadsheet: bool = False,
 ) -> Predictions:  # fmt: skip
     """kind: how the source of the workspace is read, for a file that is like it. names: see
@@ -107,13 +107,13 @@ def predict_file(
     if output is not None and given is not None and given.resolve() == output.resolve():
         raise BadInput(f"{output.name} is the input; name another file for the predictions")
     rows = _open(source, format, kind)
-    reader = Reader.of(scorer.card.encoding)
+    reader = Reader.of(model.card.encoding)
     reader.require(rows.columns(), rows.name)
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
     labelled = roles.label in rows.columns() and not roles.positive
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
     n = right = known = formulas = 0
-    lookout = Lookout(scorer.card.encoding, names)
+    lookout = Lookout(model.card.encoding, names)
     intake = Intake()
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept, spreadsheet) as write:
@@ -121,8 +121,8 @@ def predict_file(
             values, codes = reader.read(batch, n, rows.name)
             lookout.look(batch, codes, rows.name)
             intake.count_unreadable(batch, reader.numeric)
-            X = scorer.card.encoding.encode(values, codes, scorer.card.encoding.own_slots())
-            result = _answer(scorer, X, batch, echoed, n)
+            X = model.card.encoding.encode(values, codes, model.card.encoding.own_slots())
+            result = _answer(model, X, batch, echoed, n)
             if labelled:
                 told = as_text(batch.column(roles.label)).to_pylist()
                 said = result.column(1 + len(echoed)).to_pylist()
@@ -136,7 +136,7 @@ def predict_file(
     table = pa.Table.from_batches(kept) if output is None else None
     accuracy = right / known if known else None
     return Predictions(
-        scorer.version, n, *lookout.absent, accuracy, table,
+        model.version, n, *lookout.absent, accuracy, table,
         None if output is None else str(output),
         sum(intake.unreadable.values()),
         formulas,
@@ -144,15 +144,15 @@ def predict_file(
 
 
 def _answer(
-    scorer: Scorer, X: np.ndarray, batch: pa.RecordBatch, echoed: list[str], first: int
+    model: ReleasedModel, X: np.ndarray, batch: pa.RecordBatch, echoed: list[str], first: int
 ) -> pa.RecordBatch:
-    p = scorer.probabilities(X)
-    classes = np.array(scorer.card.classes)
+    p = model.probabilities(X)
+    classes = np.array(model.card.classes)
     ours: dict[str, Any] = {
         "row": pa.array(np.arange(first, first + len(X))),
         "prediction": pa.array(classes[p.argmax(axis=1)].tolist(), pa.string()),
-        **{f"p_{name}": pa.array(p[:, j]) for j, name in enumerate(scorer.card.classes)},
-        "version": pa.array(np.full(len(X), scorer.version)),
+        **{f"p_{name}": pa.array(p[:, j]) for j, name in enumerate(model.card.classes)},
+        "version": pa.array(np.full(len(X), model.version)),
     }
     theirs = {name: as_text(batch.column(name)) for name in echoed}
     if theirs.keys() & ours.keys():

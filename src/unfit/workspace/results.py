@@ -10,7 +10,7 @@ from unfit.workspace.retention import Retained
 
 
 @dataclass(frozen=True)
-class Employed:
+class Trained:
     """What `train` and `retrain` answer.
 
     seconds: from the work being taken up to the commit; phases: where they went. kernels: seconds

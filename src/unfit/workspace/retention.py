@@ -40,7 +40,7 @@ def retained(folder: Path, store: Store, now: datetime, window: timedelta) -> Re
     )  # fmt: skip
 
 
-def remove_due(folder: Path, store: Store, now: datetime, window: timedelta) -> int:
+def purge_expired(folder: Path, store: Store, now: datetime, window: timedelta) -> int:
     """Remove what has been kept long enough; how many rows. Needs no lock: it touches nothing but
     files of versions that are in the records."""
     late = _due(store.retained_versions(), now, window)
@@ -54,10 +54,10 @@ def remove_due(folder: Path, store: Store, now: datetime, window: timedelta) -> 
     return sum(v.deleted for v in late)
 
 
-def sweep(folder: Path, store: Store) -> None:
+def purge_strays(folder: Path, store: Store) -> None:
     """Remove what no version stands behind. The writer's lock is held."""
     if folder.is_dir() and any(folder.iterdir()):
-        disk.sweep(folder, {file_of(folder, v).name for v in store.retained_versions()})
+        disk.purge_folder(folder, {file_of(folder, v).name for v in store.retained_versions()})
 
 
 def _due(versions: Sequence[Version], now: datetime, window: timedelta) -> list[Version]:

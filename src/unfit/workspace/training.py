@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,15 +21,15 @@ from unfit.errors import CannotTrain
 from unfit.lifecycle.drift import held_out_quality
 from unfit.lifecycle.pipeline import Opened, open_pipeline
 from unfit.methods import METHODS, Method
+from unfit.progress import ProgressCallback
 from unfit.step_size import overshooting
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import HeldOut, NewVersion, Version
 from unfit.workspace.config import Config
-from unfit.workspace.loaded import Card, Loaded, class_codes, engine_of, held_out, model_arrays
+from unfit.workspace.model import Card, Model, class_codes, engine_of, held_out, model_arrays
 from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
-Told = Callable[[str, int, int], None]  # stage, done, of (0: unknown)
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Fresh:
     opened: Opened
     class_of_label: np.ndarray
 
-    def employed(self, version: Version) -> Loaded:
-        return Loaded(
+    def employed(self, version: Version) -> Model:
+        return Model(
             version, self.dataset, self.card, self.method, self.opened.baseline, self.data,
             self.opened.state, self.opened.hits, self.dataset.live, self.class_of_label,
         )  # fmt: skip
@@ -77,11 +77,16 @@ def classes_of(raw: Raw, train: np.ndarray) -> list[str]:
 
 
 def write_generation(
-    folder: Path, raw: Raw, train: np.ndarray, test: np.ndarray, config: Config, told: Told | None
+    folder: Path,
+    raw: Raw,
+    train: np.ndarray,
+    test: np.ndarray,
+    config: Config,
+    progress: ProgressCallback | None,
 ) -> Encoding:
     columns = config.feature_columns()
     pre = config.preprocessing
-    return write_dataset(folder, raw, train, test, columns, pre.bound, pre.min_rows, told)
+    return write_dataset(folder, raw, train, test, columns, pre.bound, pre.min_rows, progress)
 
 
 def require_trainable(classes: list[str], test: np.ndarray, label: str) -> None:
@@ -102,7 +107,7 @@ def train_model(
     encoding: Encoding,
     config: Config,
     rng: np.random.Generator,
-    told: Told | None,
+    progress: ProgressCallback | None,
     watch: Stopwatch,
 ) -> Fresh:
     """Train on a generation just written, evaluate, rehearse."""
@@ -115,11 +120,8 @@ def train_model(
     data = engine_of(dataset, of_label, len(classes), m.fit_intercept, dataset.live)
     test = held_out(dataset, of_label, m.fit_intercept)
 
-    def progress(done: int, total: int) -> None:
-        if told is not None:
-            told("training", done, total)
-
-    progress(0, 0)
+    if progress is not None:
+        progress("training", 0, 0)
     watch.get_kernels_ready(method, data)
     try:
         opened = open_pipeline(method, data, test, rng, progress, config.policy.theta, watch.phase)

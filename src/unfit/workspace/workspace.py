@@ -12,36 +12,36 @@ from typing import Any, Self
 
 import numpy as np
 
+from unfit.clock import now
 from unfit.data.dataset import Dataset, held_names
 from unfit.data.ids import checked_text
 from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
 from unfit.errors import LostLock, Unavailable, UnfitError, Untrained
 from unfit.points import reach
+from unfit.progress import ProgressCallback
 from unfit.store.records import Applied, Decision, Version
-from unfit.workspace import (
-    auditing,
-    constants,
-    erasing,
-    exporting,
-    losses,
-    purging,
-    retention,
-    training,
-)
-from unfit.workspace.forgetting import Ids, Resolved, forgotten_spellings, near_spellings
-from unfit.workspace.in_use import InUse
-from unfit.workspace.keeper import Keeper, now
+from unfit.workspace import audit, constants, erasure, export, lost_list, purge, retention, training
+from unfit.workspace.audit import Report
 from unfit.workspace.list_format import Position
 from unfit.workspace.list_watch import ListWatch
-from unfit.workspace.loaded import Scorer
-from unfit.workspace.losses import Loss
-from unfit.workspace.naming import ids_of, named, refuse
+from unfit.workspace.lost_list import Loss
+from unfit.workspace.model import ReleasedModel
+from unfit.workspace.model_cache import ModelCache
 from unfit.workspace.prediction import Predictions, Rows, predict_file
-from unfit.workspace.results import Employed, Forgotten, Status
+from unfit.workspace.requests import (
+    Ids,
+    Selection,
+    forgotten_spellings,
+    ids_of,
+    named,
+    near_spellings,
+    refuse,
+)
+from unfit.workspace.results import Forgotten, Status, Trained
 from unfit.workspace.retention import Retained
+from unfit.workspace.session import Session
 from unfit.workspace.stopwatch import Stopwatch
-from unfit.workspace.training import Told
 
 log = logging.getLogger("unfit")
 
@@ -49,54 +49,54 @@ log = logging.getLogger("unfit")
 class Workspace:
     """A model in a folder that can be trained, asked, made to forget, audited and retrained.
 
-    path: a folder that `unfit init` made. clock: where the time comes from. `told` arguments are
-    called as told(stage, done, of) while a verb works.
+    path: a folder that `unfit init` made. clock: where the time comes from. `progress`
+    arguments are called as progress(stage, done, total) while a verb works.
     """
 
     def __init__(self, path: str | Path = ".", *, clock: Callable[[], datetime] = now) -> None:
-        self._keeper = Keeper(Path(path), clock)
-        self.folder, self.config = self._keeper.folder, self._keeper.config
-        self.store = self._keeper.store
-        self.list_path = self._keeper.deletions.path
-        self.artifacts = self._keeper.artifacts
-        self._in_use = InUse(self.store, self.artifacts)
-        self.deletions = self._keeper.deletions
+        self._session = Session(Path(path), clock)
+        self.folder, self.config = self._session.folder, self._session.config
+        self.store = self._session.store
+        self.list_path = self._session.deletions.path
+        self.artifacts = self._session.artifacts
+        self._model_cache = ModelCache(self.store, self.artifacts)
+        self.deletions = self._session.deletions
         self._list_watch = ListWatch(self.deletions)
         self._checked = False
 
     def prepare(self) -> None:
         """Compute ahead what makes the next erasure cheap, and keep it for the next process."""
-        with self._writing() as keeper:
-            keeper.save_prepared()
+        with self.session() as session:
+            session.save_prepared()
 
-    def get_ready(self) -> None:
+    def warm_up(self) -> None:
         """As much of it as the next erasure of this process cannot do without, in memory alone."""
-        with self._writing() as keeper:
-            if keeper.current is not None and keeper.current.model_sha is not None:
-                constants.get_ready(keeper.ready())
+        with self.session() as session:
+            if session.active is not None and session.active.model_sha is not None:
+                constants.prepare_sums(session.ready_model())
 
-    def purge_later(self) -> None:
-        """From now on leave the bytes of the forgotten to `tidy`: for who applies many requests."""
-        self._keeper.purge_later = True
+    def defer_purge(self) -> None:
+        """From now on leave the bytes of the forgotten to `purge`, for many requests at once."""
+        self._session.defers_purge = True
 
-    def tidy(self) -> bool:
+    def purge(self) -> bool:
         """Purge what is due; whether all is gone."""
-        with self._writing() as keeper:
-            if keeper.current is not None and keeper.model.purge_due:
-                keeper.purge()
-            return keeper.purged
+        with self.session() as session:
+            if session.active is not None and session.record.purge_due:
+                session.purge()
+            return session.purged
 
     def retained(self) -> Retained:
         """Which deleted rows are kept for audits just now."""
-        window, keeper = self.config.retention.audit_window, self._keeper
-        return retention.retained(keeper.retained, self.store, keeper.clock(), window)
+        window, session = self.config.retention.audit_window, self._session
+        return retention.retained(session.retained, self.store, session.clock(), window)
 
-    def expire(self) -> int:
+    def purge_expired(self) -> int:
         """Remove deleted rows that were kept for audits long enough; how many. Waits for nobody."""
-        return self._keeper.expire()
+        return self._session.purge_expired()
 
     def close(self) -> None:
-        self._keeper.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -105,28 +105,28 @@ class Workspace:
         self.close()
 
     @contextmanager
-    def _writing(self) -> Iterator[Keeper]:
+    def session(self) -> Iterator[Session]:
         try:
-            with self._keeper.lock.held():
-                self._keeper.settle()
-                erasing.catch_up(self._keeper)
-                self._list_watch.caught_up(self._keeper.known)
+            with self._session.lock.held():
+                self._session.recover()
+                erasure.catch_up(self._session)
+                self._list_watch.caught_up(self._session.known)
                 self._checked = True
-                yield self._keeper
+                yield self._session
         except LostLock:  # what was written aside meanwhile goes, by the lock as it is now
-            self._keeper.lost()
-            with suppress(UnfitError), self._keeper.lock.held():
-                self._keeper.settle()
+            self._session.reset()
+            with suppress(UnfitError), self._session.lock.held():
+                self._session.recover()
             raise
 
     def work_as(self, what: str) -> None:
         """Hold the lock as a process of the service, which may be ended if it stands still."""
-        self._keeper.lock.what, self._keeper.lock.service = what, True
+        self._session.lock.what, self._session.lock.service = what, True
 
-    def _follow_list(self, keeper: Keeper) -> None:
+    def _follow_list(self, session: Session) -> None:
         """Forget whom others have listed meanwhile; what fails now is done by who comes next."""
         try:
-            erasing.catch_up(keeper)
+            erasure.catch_up(session)
         except LostLock:
             raise
         except UnfitError as error:
@@ -134,68 +134,69 @@ class Workspace:
 
     # --- the verbs -----------------------------------------------------------------------------
 
-    def train(self, told: Told | None = None) -> Employed:
+    def train(self, progress: ProgressCallback | None = None) -> Trained:
         """Read the source, train the first model, employ it."""
-        with self._writing() as keeper:
-            if keeper.current is not None:
+        with self.session() as session:
+            if session.active is not None:
                 raise Unavailable(
                     "this workspace is trained already; `unfit retrain` trains again on the rows "
                     "that remain, and a new workspace starts from the source"
                 )
             reach("train.start")
             watch = Stopwatch()
-            keeper.begin_list()
-            listed = keeper.deletions.read()
+            session.begin_list()
+            listed = session.deletions.read()
             config, roles = self.config, self.config.the_roles()
             source = open_source(config.location(self.folder))
-            reading = None if told is None else lambda n: told("reading", n, 0)
-            intake, generation = Intake(), keeper.generation_name(1)
-            with training.building(keeper.data_folder, generation) as folder:
+            intake, generation = Intake(), session.generation_name(1)
+            with training.building(session.data_folder, generation) as folder:
                 with watch.phase("read"):
-                    raw = spool(source, roles, config.feature_columns(), folder, reading, intake)
+                    raw = spool(source, roles, config.feature_columns(), folder, progress, intake)
                 reach("train.rows-spooled")
-                left_out = purging.listed_positions(raw, listed, self.list_path.name, config.id)
+                left_out = purge.listed_positions(raw, listed, self.list_path.name, config.id)
                 train, test = split(raw, config.split.test_share, config.split.seed, left_out)
                 classes = training.classes_of(raw, train)
                 training.require_trainable(classes, test, roles.label)
                 with watch.phase("encode"):
-                    encoding = training.write_generation(folder, raw, train, test, config, told)
+                    encoding = training.write_generation(folder, raw, train, test, config, progress)
                 del raw
             reach("train.dataset-written")
-            dataset = Dataset(keeper.data_folder / generation)
+            dataset = Dataset(session.data_folder / generation)
             fresh = training.train_model(
-                dataset, classes, encoding, config, keeper.rng(1), told, watch
+                dataset, classes, encoding, config, session.rng(1), progress, watch
             )
             reach("train.trained")
-            new = training.save(fresh, keeper.artifacts, "trained", 0, watch)
+            new = training.save(fresh, session.artifacts, "trained", 0, watch)
             reach("train.artifacts-written")
             why = self._opening(1, "open", "the first model of this workspace", fresh)
             assert listed.position is not None
-            known = keeper.deletions.join(config.id, listed.position)
+            known = session.deletions.join(config.id, listed.position)
             applied = Applied(list_known=str(known))
             with watch.phase("commit"):
-                version = keeper.store.commit(None, new, why, applied, keeper.clock())
+                version = session.store.commit(None, new, why, applied, session.clock())
             watch.stop()
-            keeper.now_known(known)
+            session.now_known(known)
             reach("train.committed")
-            keeper.employ(version, fresh.employed(version), watch)
-            self._follow_list(keeper)
+            session.activate(version, fresh.employed(version), watch)
+            self._follow_list(session)
             return _employed(version, fresh, watch, len(left_out), intake)
 
-    def retrain(self, told: Told | None = None, reason: str = "asked for") -> Employed:
+    def retrain(
+        self, progress: ProgressCallback | None = None, reason: str = "asked for"
+    ) -> Trained:
         """Train again on the rows that remain: new constants, a new baseline."""
-        with self._writing() as keeper:
-            before = keeper.require_version()
+        with self.session() as session:
+            before = session.require_version()
             reach("retrain.start")
             watch = Stopwatch()
-            live = keeper.live()
-            new, fresh = erasing.retrained(keeper, keeper.dataset(), live, 0, watch, told)
+            live = session.live()
+            new, fresh = erasure.retrained(session, session.dataset(), live, 0, watch, progress)
             why = self._opening(before.number + 1, "retrain", reason, fresh)
             with watch.phase("commit"):
-                version = keeper.store.commit(before, new, why, Applied(), keeper.clock())
+                version = session.store.commit(before, new, why, Applied(), session.clock())
             watch.stop()
             reach("retrain.committed")
-            keeper.employ(version, fresh.employed(version), watch)
+            session.activate(version, fresh.employed(version), watch)
             return _employed(version, fresh, watch)
 
     def submit(
@@ -208,11 +209,11 @@ class Workspace:
         """
         return self._submit(ids_of(subjects, rows), key, by, limit)
 
-    def apply(self, told: Told | None = None) -> int:
+    def apply(self, progress: ProgressCallback | None = None) -> int:
         """Apply all requests that wait, together; how many there were."""
-        with self._writing() as keeper:
-            applied = len(erasing.apply_pending(keeper, told).outcomes)
-            self._follow_list(keeper)
+        with self.session() as session:
+            applied = len(erasure.apply_pending(session, progress).outcomes)
+            self._follow_list(session)
             return applied
 
     def forget(
@@ -223,7 +224,7 @@ class Workspace:
         key: str | None = None,
         strict: bool = False,
         dry_run: bool = False,
-        told: Told | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Forgotten:
         """Forget subjects or rows now: submit, apply, commit, purge.
 
@@ -234,37 +235,37 @@ class Workspace:
         ids = ids_of(subjects, rows)
         key = None if key is None else checked_text(key, "the key")
         if dry_run or strict:
-            with self._writing() as keeper:
-                keeper.require_version()
-                resolved = erasing.resolve_ids(keeper, ids)
-                if strict and not (key and keeper.store.requests(key=key)):
-                    refuse(ids, resolved, _near(keeper, ids, resolved.outcomes))
+            with self.session() as session:
+                session.require_version()
+                selection = erasure.resolve_ids(session, ids)
+                if strict and not (key and session.store.requests(key=key)):
+                    refuse(ids, selection, _near(session, ids, selection.outcomes))
                 if dry_run:
-                    return self._foreseen(keeper, ids, resolved, key or "")
+                    return self._foreseen(session, ids, selection, key or "")
         key = uuid.uuid4().hex if key is None else key
         try:
-            return self._forget_now(ids, key, told)
+            return self._forget_now(ids, key, progress)
         except LostLock:  # by the same key: it is filed already, and may have been applied
-            return self._forget_now(ids, key, told)
+            return self._forget_now(ids, key, progress)
 
-    def _forget_now(self, ids: Ids, key: str, told: Told | None) -> Forgotten:
-        with self._writing() as keeper:
-            keeper.require_version()
-            new = not keeper.store.requests(key=key)
+    def _forget_now(self, ids: Ids, key: str, progress: ProgressCallback | None) -> Forgotten:
+        with self.session() as session:
+            session.require_version()
+            new = not session.store.requests(key=key)
             self._submit(ids, key)
             try:
-                batch = erasing.apply_pending(keeper, told)
+                batch = erasure.apply_pending(session, progress)
             except LostLock:  # the request is filed: whoever has taken over applies it
                 raise
             except Exception:
                 if new:  # what failed has changed nothing
-                    keeper.store.take_back(key)
+                    session.store.take_back(key)
                 raise
-            self._follow_list(keeper)
+            self._follow_list(session)
             replayed = key not in batch.outcomes
             if replayed:
-                batch = _earlier(keeper, key)
-            return self._answer(keeper, key, ids, batch, replayed)
+                batch = _earlier(session, key)
+            return self._answer(session, key, ids, batch, replayed)
 
     def predict(
         self, source: Rows, output: Path | None = None, *, format: str | None = None,
@@ -274,11 +275,11 @@ class Workspace:
 
         spreadsheet: in a CSV, texts that would be taken for formulas get an apostrophe in front.
         """
-        scorer = self.scorer()
+        model = self.active_model()
         roles = self.config.the_roles()
         kind, names = self.config.source, self._names_held
         return predict_file(
-            scorer, source, output, format, roles, kind, names, spreadsheet=spreadsheet
+            model, source, output, format, roles, kind, names, spreadsheet=spreadsheet
         )
 
     def _names_held(self) -> Mapping[str, Collection[str]]:
@@ -286,7 +287,7 @@ class Workspace:
         version = self.store.employed()
         if version is None or version.generation is None:
             return {}
-        return held_names(self._keeper.data_folder / version.generation)
+        return held_names(self._session.data_folder / version.generation)
 
     def caught_up(self) -> bool:
         """Whether everybody on the deletion list is forgotten here; False for an old backup."""
@@ -295,57 +296,58 @@ class Workspace:
         except UnfitError:
             return False
 
-    def scorer(self) -> Scorer:
+    def active_model(self) -> ReleasedModel:
         """The model in use, as it is now; a restored backup first catches up with deletions."""
         model = self.store.model()
         if model.list_known is None and self.store.employed() is None:
             raise Untrained
         late = not self._checked and (model.purge_due or self.retained().overdue_rows > 0)
         if not self._list_watch.may_answer(Position.parse(model.list_known)) or late:
-            with self._writing():
+            with self.session():
                 pass
         self._checked = True
-        return self._in_use.scorer()
+        return self._model_cache.active_model()
 
     def audit(
         self, *, deleted: str | Path | None = None, threshold: float | None = None,
-        draws: int | None = None, random_state: int | None = None, told: Told | None = None,
-    ) -> auditing.Report:  # fmt: skip
+        draws: int | None = None, random_state: int | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> Report:  # fmt: skip
         """Retrain independently, compare, say what was found; the model in use stays as it is.
 
         The records keep the report rounded, and of few deleted rows the verdict alone. Erasures
         wait while the rows are copied, not while they are trained on.
         """
         threshold = self.config.policy.disparity if threshold is None else threshold
-        auditing.check_request(threshold, draws)
-        with self._writing() as keeper:
-            evidence = auditing.gather(
-                keeper.load(), self.config, keeper.retained, keeper.store,
+        audit.check_request(threshold, draws)
+        with self.session() as session:
+            evidence = audit.gather(
+                session.open_model(), self.config, session.retained, session.store,
                 None if deleted is None else Path(deleted),
             )  # fmt: skip
-        report = evidence.weigh(threshold, draws, random_state, told)
+        report = evidence.weigh(threshold, draws, random_state, progress)
         kept = report.recorded(self.config.preprocessing.min_rows)
-        made = keeper.store.add_audit(
-            evidence.version, report.passed, kept.as_dict(), keeper.clock()
+        made = session.store.add_audit(
+            evidence.version, report.passed, kept.as_dict(), session.clock()
         )  # fmt: skip
         return replace(report, id=made)
 
     def export(self) -> tuple[int, bytes]:
         """The model in use as a zip of safetensors and JSON, and its version's number."""
-        scorer = self.scorer()
-        return scorer.version, exporting.pack(scorer)
+        model = self.active_model()
+        return model.version, export.pack(model)
 
     def accept_loss(self, *, dry_run: bool = False) -> Loss | None:
         """After the deletion list or its key was lost for good: go on with what there is.
 
         Says what is lost; None if nothing is. dry_run changes nothing.
         """
-        with self._keeper.lock.held():
-            self._keeper.settle()
+        with self._session.lock.held():
+            self._session.recover()
             if dry_run:
-                return losses.find(self._keeper)
-            lost = losses.accept(self._keeper)
-        with self._writing():
+                return lost_list.find(self._session)
+            lost = lost_list.accept(self._session)
+        with self.session():
             return lost
 
     def status(self) -> Status:
@@ -367,10 +369,10 @@ class Workspace:
     def _submit(
         self, ids: Ids, key: str | None, by: str | None = None, limit: int | None = None
     ) -> str:
-        if self._keeper.current is None and self.store.employed() is None:
+        if self._session.active is None and self.store.employed() is None:
             raise Untrained
         key = uuid.uuid4().hex if key is None else checked_text(key, "the key")
-        self.store.submit(key, ids, self._keeper.clock(), by, limit)
+        self.store.submit(key, ids, self._session.clock(), by, limit)
         reach("forget.submitted")
         return key
 
@@ -379,7 +381,7 @@ class Workspace:
         facts = {"slope": baseline.slope, "rows": baseline.rows, "accuracy": baseline.accuracy}
         return Decision(
             version=number,
-            at=self._keeper.clock(),
+            at=self._session.clock(),
             action=action,
             reason=reason,
             inputs=facts,
@@ -387,33 +389,33 @@ class Workspace:
             threshold=self.config.policy.disparity,
         )
 
-    def _foreseen(self, keeper: Keeper, ids: Ids, resolved: Resolved, key: str) -> Forgotten:
+    def _foreseen(self, session: Session, ids: Ids, selection: Selection, key: str) -> Forgotten:
         """What `forget` would do, expect and decide."""
-        version, n_train = keeper.require_version(), keeper.dataset().n_train
+        version, n_train = session.require_version(), session.dataset().n_train
         watch = Stopwatch()
         estimate, action, reason = None, "keep", "no training row would leave"
-        if version.model_sha is not None and (resolved.positions < n_train).any():
+        if version.model_sha is not None and (selection.positions < n_train).any():
             rng = np.random.default_rng()
-            ready = keeper.ready()
-            step, verdict = erasing.evaluate(keeper, ready, resolved.positions, rng, watch)
+            ready = session.ready_model()
+            step, verdict = erasure.evaluate(session, ready, selection.positions, rng, watch)
             estimate, reason = step.facts.estimate, verdict.reason
             action = "retrain" if verdict.retrain else "employ"
         kind = "retrained" if action == "retrain" else "updated"
-        like = [v.seconds for v in keeper.store.versions() if v.kind == kind]
+        like = [v.seconds for v in session.store.versions() if v.kind == kind]
         expected = float(np.median(like[-10:])) if like else None
         return Forgotten(
-            key, len(resolved.positions), resolved.subjects,
-            named(ids, resolved.outcomes, "repeated"), named(ids, resolved.outcomes, "unknown"),
+            key, len(selection.positions), selection.subjects,
+            named(ids, selection.outcomes, "repeated"), named(ids, selection.outcomes, "unknown"),
             version.number, action, reason, estimate, self.config.policy.disparity, expected,
-            purged=False, dry_run=True, near=_near(keeper, ids, resolved.outcomes),
-            forgotten_as=_before(keeper, ids, resolved.outcomes),
+            purged=False, dry_run=True, near=_near(session, ids, selection.outcomes),
+            forgotten_as=_before(session, ids, selection.outcomes),
         )  # fmt: skip
 
     def _answer(
-        self, keeper: Keeper, key: str, ids: Ids, batch: erasing.Batch, replayed: bool
+        self, session: Session, key: str, ids: Ids, batch: erasure.Batch, replayed: bool
     ) -> Forgotten:
         outcomes, why = batch.outcomes[key], batch.why
-        kept = _kept(keeper, batch)
+        kept = _kept(session, batch)
         nobody = bool(outcomes) and all(said == "unknown" for said, _ in outcomes)
         return Forgotten(
             key, sum(n for _, n in outcomes), sum(said == "forgotten" for said, _ in outcomes),
@@ -421,44 +423,44 @@ class Workspace:
             why.action if why else "keep", why.reason if why else "no training row has left",
             why.estimate if why else None, self.config.policy.disparity,
             None if replayed else batch.seconds,
-            purged=None if nobody else keeper.purged and kept is None,
-            purge_due=not keeper.purged, kept_rows=0 if kept is None else kept.deleted,
+            purged=None if nobody else session.purged and kept is None,
+            purge_due=not session.purged, kept_rows=0 if kept is None else kept.deleted,
             kept_until=None if kept is None else kept.retained_until,
             purge_seconds=None if replayed else batch.purge_seconds, replayed=replayed,
-            near=_near(keeper, ids, outcomes), forgotten_as=_before(keeper, ids, outcomes),
+            near=_near(session, ids, outcomes), forgotten_as=_before(session, ids, outcomes),
         )  # fmt: skip
 
 
-def _kept(keeper: Keeper, batch: erasing.Batch) -> Version | None:
+def _kept(session: Session, batch: erasure.Batch) -> Version | None:
     """The version a batch made, if what left with it is kept for audits."""
     if batch.why is None:
         return None
-    found = keeper.store.versions(number=batch.version)
+    found = session.store.versions(number=batch.version)
     return next((v for v in found if v.retained_until is not None), None)
 
 
 def _near(
-    keeper: Keeper, ids: Ids, outcomes: Sequence[tuple[str, int]]
+    session: Session, ids: Ids, outcomes: Sequence[tuple[str, int]]
 ) -> dict[str, Sequence[str]]:
     """Near spellings of the ids that matched nobody."""
     pairs = zip(ids, outcomes, strict=True)
     unknown = [pair for pair, (outcome, _) in pairs if outcome == "unknown"]
-    return near_spellings(unknown, keeper.dataset(), keeper.store) if unknown else {}
+    return near_spellings(unknown, session.dataset(), session.store) if unknown else {}
 
 
-def _before(keeper: Keeper, ids: Ids, outcomes: Sequence[tuple[str, int]]) -> dict[str, str]:
+def _before(session: Session, ids: Ids, outcomes: Sequence[tuple[str, int]]) -> dict[str, str]:
     """Of the ids that matched nobody: near spellings of somebody forgotten before."""
     pairs = zip(ids, outcomes, strict=True)
     unknown = [pair for pair, (outcome, _) in pairs if outcome == "unknown"]
-    return forgotten_spellings(unknown, keeper.store) if unknown else {}
+    return forgotten_spellings(unknown, session.store) if unknown else {}
 
 
-def _earlier(keeper: Keeper, key: str) -> erasing.Batch:
+def _earlier(session: Session, key: str) -> erasure.Batch:
     """What became of a request that was applied before."""
-    (request,) = keeper.store.requests(key=key)
+    (request,) = session.store.requests(key=key)
     outcomes = [(item.outcome or "unknown", item.rows or 0) for item in request.items]
-    why = keeper.store.decision_on(request)
-    return erasing.Batch({key: outcomes}, request.version or 0, why)
+    why = session.store.decision_on(request)
+    return erasure.Batch({key: outcomes}, request.version or 0, why)
 
 
 def _employed(
@@ -467,9 +469,9 @@ def _employed(
     watch: Stopwatch,
     left_out: int = 0,
     intake: Intake | None = None,
-) -> Employed:
+) -> Trained:
     intake = intake or Intake()
-    return Employed(
+    return Trained(
         version.number, version.kind, version.method, version.rows, version.subjects,
         fresh.card.encoding.width, fresh.opened.baseline.accuracy, fresh.opened.baseline.slope,
         watch.seconds, left_out, dict(watch.phases), watch.kernels, intake.dropped,

@@ -6,8 +6,9 @@ prepared once and mapped from then on. A data set of one's own is an `Entry`, an
 
 from unfit.data.catalog import prepared
 from unfit.data.catalog.entries import ALL
-from unfit.data.catalog.entry import Entry, File, Parts, Prepared, Raw, Source, Told, Training
+from unfit.data.catalog.entry import Entry, File, Parts, Prepared, Raw, Source, Training
 from unfit.errors import BadInput
+from unfit.progress import ProgressCallback
 
 CATALOG: dict[str, Entry] = {}
 
@@ -36,12 +37,12 @@ def find(name: str) -> Entry:
     return CATALOG[name]
 
 
-def load(name: str, told: Told | None = None) -> Prepared:
-    """The rows of a data set; `told(stage, done, total)` hears how far it is."""
-    return prepared.prepare(find(name), told)
+def load(name: str, progress: ProgressCallback | None = None) -> Prepared:
+    """The rows of a data set; `progress(stage, done, total)` hears how far it is."""
+    return prepared.prepare(find(name), progress)
 
 
 __all__ = [
-    "CATALOG", "Entry", "File", "Parts", "Prepared", "Raw", "Source", "Told", "Training", "find",
+    "CATALOG", "Entry", "File", "Parts", "Prepared", "Raw", "Source", "Training", "find",
     "load", "names", "register",
 ]  # fmt: skip

@@ -12,7 +12,6 @@ import numpy as np
 from unfit.errors import BadInput
 
 Raw = Mapping[str, np.ndarray]  # what a source reads: named arrays, the same whatever the source
-Told = Callable[[str, int, int], None]  # stage, bytes done, bytes in all (0: unknown)
 
 BLOCK_BYTES = 32 << 20
 

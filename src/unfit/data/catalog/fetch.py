@@ -15,8 +15,9 @@ from pathlib import Path
 
 from unfit import disk
 from unfit.data.catalog import cache
-from unfit.data.catalog.entry import File, Source, Told
+from unfit.data.catalog.entry import File, Source
 from unfit.errors import BadInput, Unavailable
+from unfit.progress import ProgressCallback
 
 CHUNK = 1 << 20
 TIMEOUT = 60.0  # seconds without a byte
@@ -40,7 +41,7 @@ def choose(sources: Sequence[Source]) -> Source | None:
 
 
 def obtain(
-    title: str, sources: Sequence[Source], told: Told | None = None
+    title: str, sources: Sequence[Source], progress: ProgressCallback | None = None
 ) -> tuple[Source, dict[str, Path]]:
     """A source with its files, verified; downloaded where none is complete here."""
     source = choose(sources)
@@ -53,9 +54,9 @@ def obtain(
     for file in source.files:
         path = find(file)
         if path is None:
-            path = _download(file, _missing(title, sources), told)
+            path = _download(file, _missing(title, sources), progress)
         else:
-            verify(file, path, told)
+            verify(file, path, progress)
         paths[file.name] = path
     return source, paths
 
@@ -73,7 +74,7 @@ def identity(file: File) -> str:
     return f"stat:{status.st_size}-{status.st_mtime_ns}"
 
 
-def verify(file: File, path: Path, told: Told | None = None) -> None:
+def verify(file: File, path: Path, progress: ProgressCallback | None = None) -> None:
     """An error if a file is not the one meant; a wrong download is removed, a person's file not."""
     expected = file.checksum or _recorded(path)
     size = path.stat().st_size
@@ -81,7 +82,7 @@ def verify(file: File, path: Path, told: Told | None = None) -> None:
     if file.size is not None and size != file.size:
         wrong = f"has {size:,} bytes instead of {file.size:,}"
     elif expected is not None:
-        found = _checksum(path, expected.partition(":")[0], told)
+        found = _checksum(path, expected.partition(":")[0], progress)
         if found != expected:
             wrong = f"has the checksum {found} instead of {expected}"
     if wrong is None:
@@ -92,14 +93,14 @@ def verify(file: File, path: Path, told: Told | None = None) -> None:
     raise BadInput(f"{path} {wrong}; replace it, or leave it out")
 
 
-def _checksum(path: Path, kind: str, told: Told | None) -> str:
+def _checksum(path: Path, kind: str, progress: ProgressCallback | None) -> str:
     digest, done, size = hashlib.new(kind), 0, path.stat().st_size
     with path.open("rb") as stream:
         while chunk := stream.read(CHUNK):
             digest.update(chunk)
             done += len(chunk)
-            if told:
-                told(f"checking {path.name}", done, size)
+            if progress:
+                progress(f"checking {path.name}", done, size)
     return f"{kind}:{digest.hexdigest()}"
 
 
@@ -114,7 +115,7 @@ def _ours(path: Path) -> bool:
     return path.parent == cache.cache_folder() / "downloads"
 
 
-def _download(file: File, missing: str, told: Told | None) -> Path:
+def _download(file: File, missing: str, progress: ProgressCallback | None) -> Path:
     folder = cache.made("downloads")
     path = folder / file.name
     with (
@@ -122,10 +123,10 @@ def _download(file: File, missing: str, told: Told | None) -> Path:
         cache.sole(folder, file.name),
     ):
         if path.is_file():  # another process was faster
-            verify(file, path, told)
+            verify(file, path, progress)
             return path
         try:
-            sha256 = _stream(file, path, told)
+            sha256 = _stream(file, path, progress)
         except urllib.error.HTTPError as error:
             error.close()
             raise Unavailable(f"{file.url} answers {error.code} {error.msg}; {missing}") from None
@@ -137,7 +138,7 @@ def _download(file: File, missing: str, told: Told | None) -> Path:
     return path
 
 
-def _stream(file: File, path: Path, told: Told | None) -> str:
+def _stream(file: File, path: Path, progress: ProgressCallback | None) -> str:
     """Bring a file from its address to its place; its sha256."""
     kind, _, wanted = (file.checksum or "sha256:").partition(":")
     digest, sha256, done = hashlib.new(kind), hashlib.sha256(), 0
@@ -152,8 +153,8 @@ def _stream(file: File, path: Path, told: Told | None) -> str:
                 digest.update(chunk)
                 sha256.update(chunk)
                 done += len(chunk)
-                if told:
-                    told(f"downloading {file.name}", done, total or 0)
+                if progress:
+                    progress(f"downloading {file.name}", done, total or 0)
             if total is not None and done != total:
                 raise Unavailable(
                     f"the download of {file.name} ended after {done:,} of {total:,} bytes; "

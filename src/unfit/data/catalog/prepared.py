@@ -15,8 +15,9 @@ import numpy as np
 
 from unfit import disk
 from unfit.data.catalog import cache, fetch
-from unfit.data.catalog.entry import Entry, Parts, Prepared, Source, Told, blocks
+from unfit.data.catalog.entry import Entry, Parts, Prepared, Source, blocks
 from unfit.errors import Damaged
+from unfit.progress import ProgressCallback
 
 FORMAT = 1
 HASHED = (
@@ -24,7 +25,7 @@ HASHED = (
 )  # bytes up to which an array's hash is checked at every load, and not its size only
 
 
-def prepare(entry: Entry, told: Told | None = None) -> Prepared:
+def prepare(entry: Entry, progress: ProgressCallback | None = None) -> Prepared:
     """The rows of an entry: from the cache, or prepared into it."""
     source = fetch.choose(entry.sources)
     if found := _kept(entry, source):
@@ -35,14 +36,14 @@ def prepare(entry: Entry, told: Told | None = None) -> Prepared:
             return found
         paths: dict[str, Path] = {}
         if entry.sources:
-            source, paths = fetch.obtain(entry.title, entry.sources, told)
+            source, paths = fetch.obtain(entry.title, entry.sources, progress)
         place = folder / f"{entry.name}-{_fingerprint(entry, source)}"
-        if told:
-            told(f"preparing {entry.name}", 0, 0)
+        if progress:
+            progress(f"preparing {entry.name}", 0, 0)
         with cache.room(folder, 0, f"preparing {entry.name}"):
             parts = entry.prepare(source.read(paths) if source else {})
             parts.check(entry.name)
-            _write(entry, source, parts, place, told)
+            _write(entry, source, parts, place, progress)
     return _open(entry, place)
 
 
@@ -67,7 +68,11 @@ def _kept(entry: Entry, source: Source | None) -> Prepared | None:
 
 
 def _write(
-    entry: Entry, source: Source | None, parts: Parts, place: Path, told: Told | None
+    entry: Entry,
+    source: Source | None,
+    parts: Parts,
+    place: Path,
+    progress: ProgressCallback | None,
 ) -> None:
     arrays = parts.arrays()
     total = sum(array.nbytes for array in arrays.values())
@@ -79,8 +84,8 @@ def _write(
             written = {}
             for name, array in arrays.items():
                 written[name] = _write_array(aside / f"{name}.npy", array)
-                if told:
-                    told(f"writing {entry.name}/{name}", array.nbytes, total)
+                if progress:
+                    progress(f"writing {entry.name}/{name}", array.nbytes, total)
             card = {
                 "format": FORMAT, "name": entry.name, "version": entry.version,
                 "sources": {f.name: fetch.identity(f) for f in source.files} if source else {},

@@ -27,7 +27,7 @@ async def ready(request: Request) -> ReadyOut:
     context = context_of(request)
     predictor = await context.predictors.get(await context.changes.read())
     worker = await run_in_threadpool(context.worker_lives)
-    return ReadyOut(status="ready", version=predictor.scorer.version, worker=worker)
+    return ReadyOut(status="ready", version=predictor.model.version, worker=worker)
 
 
 @routes.get(

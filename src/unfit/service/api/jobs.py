@@ -10,7 +10,7 @@ from unfit.service.auth import allow, principal_of
 from unfit.service.context import ServiceContext
 from unfit.service.problems import Problem
 from unfit.store.records import AuditRecord, Job, JobKind
-from unfit.workspace.auditing import Report
+from unfit.workspace.audit import Report
 
 routes = router("audits and retrainings")
 

@@ -63,7 +63,7 @@ async def predict(request: Request) -> Response:
         else:
             answers, absent = await run_in_threadpool(predictor.answer, rows)
         context.metrics.predicted(len(rows))
-        content = {"version": predictor.scorer.version, **absent._asdict(), "predictions": answers}
+        content = {"version": predictor.model.version, **absent._asdict(), "predictions": answers}
         return Response(to_json(content), media_type="application/json")
     if kind == ARROW:
         body = await request.body()
@@ -101,7 +101,7 @@ def _arrow(
 ) -> Response:
     table = arrow_streams.read(body, context.config.service.max_rows)
     made = predict_file(
-        predictor.scorer, table, None, None, context.config.the_roles(), context.config.source
+        predictor.model, table, None, None, context.config.the_roles(), context.config.source
     )
     assert made.table is not None
     context.metrics.predicted(made.rows)
@@ -110,7 +110,7 @@ def _arrow(
         with pa.ipc.new_stream(sink, made.table.schema) as writer:
             writer.write_table(made.table)
         return Response(sink.getvalue().to_pybytes(), media_type=ARROW)
-    names = predictor.scorer.card.classes
+    names = predictor.model.card.classes
     columns = made.table.column_names
     prefix = "unfit_" if "unfit_prediction" in columns else ""
     said = made.table[f"{prefix}prediction"].to_pylist()

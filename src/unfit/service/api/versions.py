@@ -17,8 +17,8 @@ from unfit.service.api.schemas import (
 from unfit.service.auth import allow
 from unfit.service.problems import Problem
 from unfit.service.usecases.status import read_status
-from unfit.workspace import exporting
-from unfit.workspace.loaded import Scorer
+from unfit.workspace.export import pack
+from unfit.workspace.model import ReleasedModel
 from unfit.workspace.results import audited
 
 routes = router("model")
@@ -29,7 +29,7 @@ routes = router("model")
 async def model(request: Request) -> ModelOut:
     """Its version, classes and columns: what a prediction must bring."""
     context = context_of(request)
-    card = (await context.predictors.get(request.state.seen)).scorer.card
+    card = (await context.predictors.get(request.state.seen)).model.card
     version = await run_in_threadpool(context.store.employed)
     assert version is not None
     how = explained(card.encoding)
@@ -103,15 +103,15 @@ def read(request: Request, number: Number) -> VersionOut:
 @allow("operate")
 async def export(request: Request, number: Number) -> Response:
     """Only the version in use: the others are erased with the people in them."""
-    scorer = (await context_of(request).predictors.get(request.state.seen)).scorer
-    if scorer.version != number:
-        raise Problem(404, f"version {number} has no model any more; {scorer.version} is in use")
-    return await run_in_threadpool(packed, scorer)
+    model = (await context_of(request).predictors.get(request.state.seen)).model
+    if model.version != number:
+        raise Problem(404, f"version {number} has no model any more; {model.version} is in use")
+    return await run_in_threadpool(packed, model)
 
 
-def packed(scorer: Scorer) -> Response:
-    headers = {"Content-Disposition": f'attachment; filename="unfit-{scorer.version}.zip"'}
-    return Response(exporting.pack(scorer), media_type="application/zip", headers=headers)
+def packed(model: ReleasedModel) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="unfit-{model.version}.zip"'}
+    return Response(pack(model), media_type="application/zip", headers=headers)
 
 
 @routes.get("/decisions", summary="List decisions", responses=problems())

@@ -7,7 +7,7 @@ from typing import Any
 from unfit.pages import svg
 from unfit.pages.audit import distances_of, distances_plot
 from unfit.store.records import Decision, Version
-from unfit.workspace.auditing import Report
+from unfit.workspace.audit import Report
 
 SHOWN = 400  # points of a line
 _PLAIN = 60  # points of the SVG

@@ -21,7 +21,7 @@ from unfit.service.problems import Problem
 from unfit.service.usecases import erasures as usecase
 from unfit.store.records import Request as Erasure
 from unfit.store.records import State
-from unfit.workspace.auditing import Report
+from unfit.workspace.audit import Report
 
 PAGE = 25
 SEES = ("operate", "audit", "erase")  # everybody but who only asks for predictions
@@ -337,7 +337,7 @@ def list_versions(
 @allow("operate")
 async def export(request: Request) -> Response:
     predictor = await context_of(request).predictors.get(request.state.seen)
-    return await run_in_threadpool(versions.packed, predictor.scorer)
+    return await run_in_threadpool(versions.packed, predictor.model)
 
 
 @routes.post("/retrainings")

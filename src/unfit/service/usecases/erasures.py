@@ -13,13 +13,13 @@ from unfit.service.api.schemas import NearOut
 from unfit.service.context import ServiceContext
 from unfit.store.records import Request
 from unfit.store.repository import Store
-from unfit.workspace.forgetting import (
+from unfit.workspace.requests import (
     Ids,
     forgotten_before,
     forgotten_spellings,
+    ids_of,
     near_spellings,
 )
-from unfit.workspace.naming import ids_of
 
 MOST = 10_000  # ids of one request
 Found = TypeVar("Found")

@@ -4,7 +4,7 @@ import io
 import json
 import zipfile
 
-from unfit.workspace.loaded import Scorer
+from unfit.workspace.model import ReleasedModel
 
 _HOW = """\
 A linear classifier made by unfit, version {version}.
@@ -25,21 +25,21 @@ This copy does not forget: whoever is erased later is still in it. Delete it whe
 """
 
 
-def pack(scorer: Scorer) -> bytes:
+def pack(model: ReleasedModel) -> bytes:
     """A zip file."""
     from safetensors.numpy import save
 
-    card = scorer.card
+    card = model.card
     intercept = " Append a 1 for the intercept." if card.fit_intercept else ""
     clip = " (rows longer than it are cut to length 1)" if card.encoding.clip else ""
     earlier = ", but not\nhere: an earlier version of unfit fitted them. Retrain"
     earlier = earlier if card.encoding.min_rows is None else ""
-    k, d = scorer.weights.shape
+    k, d = model.weights.shape
     content = {
-        "model.safetensors": save({"weights": scorer.weights}),
-        "card.json": json.dumps(card.to_json() | {"version": scorer.version}, indent=1).encode(),
+        "model.safetensors": save({"weights": model.weights}),
+        "card.json": json.dumps(card.to_json() | {"version": model.version}, indent=1).encode(),
         "README.txt": _HOW.format(
-            version=scorer.version, k=k, d=d, clip=clip, intercept=intercept, earlier=earlier
+            version=model.version, k=k, d=d, clip=clip, intercept=intercept, earlier=earlier
         ).encode(),
     }
     buffer = io.BytesIO()

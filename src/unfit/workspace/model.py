@@ -70,7 +70,7 @@ class Card:
 
 
 @dataclass(frozen=True)
-class Scorer:
+class ReleasedModel:
     """Weights and a card: enough to predict."""
 
     version: int
@@ -91,7 +91,7 @@ class Scorer:
 
 
 @dataclass
-class Loaded:
+class Model:
     """The employed version with its rows. `data`, `state`, `live` and `sums` move with each
     erasure."""
 
@@ -157,11 +157,13 @@ def statistics_arrays(state: State) -> dict[str, np.ndarray] | None:
     return {k: v for k, v in state.to_arrays().items() if k in _STATISTICS}
 
 
-def load_scorer(version: Version, artifacts: Artifacts, card: Card | None = None) -> Scorer:
+def open_released_model(
+    version: Version, artifacts: Artifacts, card: Card | None = None
+) -> ReleasedModel:
     """card: if it is at hand."""
     card = card or load_card(version, artifacts)
     assert version.model_sha is not None
-    return Scorer(version.number, card, _weights(artifacts.arrays(version.model_sha), card))
+    return ReleasedModel(version.number, card, _weights(artifacts.arrays(version.model_sha), card))
 
 
 def load_card(version: Version, artifacts: Artifacts) -> Card:
@@ -169,7 +171,7 @@ def load_card(version: Version, artifacts: Artifacts) -> Card:
     return Card.from_json(artifacts.json(version.card_sha))
 
 
-def load(version: Version, artifacts: Artifacts, folder: Path) -> Loaded:
+def open_model(version: Version, artifacts: Artifacts, folder: Path) -> Model:
     """Everything of a version that has a model."""
     assert version.generation is not None
     assert version.model_sha is not None
@@ -194,7 +196,7 @@ def load(version: Version, artifacts: Artifacts, folder: Path) -> Loaded:
     state = method.recentred(state, data)  # if the file is from before centres were kept
     initial_hits = arrays["initial_hits"] != 0
     baseline = Baseline.of(version.baseline)
-    return Loaded(
+    return Model(
         version, dataset, card, method, baseline, data, state, initial_hits, live, of_label
     )
 

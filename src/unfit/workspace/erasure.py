@@ -19,16 +19,17 @@ from unfit.lifecycle import drift, pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
 from unfit.methods import State
 from unfit.points import reach
+from unfit.progress import ProgressCallback
 from unfit.store.filing import RESTORED
 from unfit.store.records import Applied, Decision, HeldOut, NewVersion, Version
-from unfit.workspace import auditing, constants, training
+from unfit.workspace import audit, constants, training
 from unfit.workspace.deletion_list import REMEDY
-from unfit.workspace.forgetting import Ids, Resolved, all_ids, resolve
-from unfit.workspace.keeper import Keeper
 from unfit.workspace.list_format import Content, Position
-from unfit.workspace.loaded import Card, Loaded, model_arrays
+from unfit.workspace.model import Card, Model, model_arrays
+from unfit.workspace.requests import Ids, Selection, all_ids, resolve
+from unfit.workspace.session import Session
 from unfit.workspace.stopwatch import Stopwatch
-from unfit.workspace.training import Fresh, Told
+from unfit.workspace.training import Fresh
 
 log = logging.getLogger("unfit")
 
@@ -39,7 +40,7 @@ class Outcome:
 
     new: NewVersion | None
     why: Decision | None
-    loaded: Callable[[Version], Loaded | None]
+    model: Callable[[Version], Model | None]
     kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of the same version
 
 
@@ -54,186 +55,187 @@ class Batch:
     purge_seconds: float | None = None  # after it; None where the purge comes later
 
 
-def resolve_ids(keeper: Keeper, ids: Ids) -> Resolved:
-    return resolve(ids, keeper.dataset(), keeper.store, keeper.live())
+def resolve_ids(session: Session, ids: Ids) -> Selection:
+    return resolve(ids, session.dataset(), session.store, session.live())
 
 
 def apply_pending(
-    keeper: Keeper, told: Told | None = None, known: Position | None = None, listed: Ids = ()
+    session: Session,
+    progress: ProgressCallback | None = None,
+    known: Position | None = None,
+    listed: Ids = (),
 ) -> Batch:
     """Apply every request that waits, together.
 
     known: how far the deletion list is applied when they are; by default, as far as it was.
     listed: ids that are on it already.
     """
-    known = known or keeper.known
+    known = known or session.known
     assert known is not None  # whoever holds the lock has caught up with the list
-    requests = keeper.store.requests(state="pending")
+    requests = session.store.requests(state="pending")
     if not requests:
         return Batch({}, 0, None)
     watch = Stopwatch()
     reach("forget.taken")
-    before = keeper.require_version()
-    loaded = None if before.model_sha is None else _ready(keeper, watch)
+    before = session.require_version()
+    model = None if before.model_sha is None else _ready(session, watch)
     items, ids = all_ids(requests)
     with watch.phase("resolve"):
-        resolved = resolve_ids(keeper, ids)
-        numbers = keeper.dataset()["numbers"][resolved.positions].tolist()
-    outcome = _outcome(keeper, loaded, resolved.positions, watch, told)
+        selection = resolve_ids(session, ids)
+        numbers = session.dataset()["numbers"][selection.positions].tolist()
+    outcome = _outcome(session, model, selection.positions, watch, progress)
 
-    unlisted = set(resolved.ids).difference(listed)
+    unlisted = set(selection.ids).difference(listed)
 
     def write_list() -> str:
         nonlocal known
         assert known is not None
         if unlisted:
-            ids = [pair for pair in resolved.ids if pair in unlisted]
-            known = keeper.deletions.append(ids, known)
+            ids = [pair for pair in selection.ids if pair in unlisted]
+            known = session.deletions.append(ids, known)
         reach("forget.listed")
         return str(known)
 
-    settled = [(item, said, n) for item, (said, n) in zip(items, resolved.outcomes, strict=True)]
+    settled = [(item, said, n) for item, (said, n) in zip(items, selection.outcomes, strict=True)]
     applied = Applied(
         requests=[r.id for r in requests],
         outcomes=settled,
         rows=numbers,
-        digests=resolved.digests,
+        digests=selection.digests,
         list_known=write_list,
         kept=outcome.kept,
     )
     with watch.phase("commit"):
-        version = keeper.store.commit(before, outcome.new, outcome.why, applied, keeper.clock())
+        version = session.store.commit(before, outcome.new, outcome.why, applied, session.clock())
     watch.stop()
-    keeper.now_known(known)
+    session.now_known(known)
     reach("forget.committed")
-    keeper.employ(version, outcome.loaded(version), None if outcome.new is None else watch)
-    each = iter(resolved.outcomes)
+    session.activate(version, outcome.model(version), None if outcome.new is None else watch)
+    each = iter(selection.outcomes)
     by_key = {r.key: [next(each) for _ in r.items] for r in requests}
-    return Batch(by_key, version.number, outcome.why, watch.seconds, keeper.purge_seconds)
+    return Batch(by_key, version.number, outcome.why, watch.seconds, session.purge_seconds)
 
 
-def _ready(keeper: Keeper, watch: Stopwatch) -> Loaded:
+def _ready(session: Session, watch: Stopwatch) -> Model:
     """The employed version, able to unlearn; opening it is counted, the kernels are not."""
     with watch.phase("open"):
-        loaded = keeper.load()
-        watch.get_kernels_ready(loaded.method, loaded.data)
-        watch.count_rows(loaded.method, loaded.data)
-        return keeper.ready()
+        model = session.open_model()
+        watch.get_kernels_ready(model.method, model.data)
+        watch.count_rows(model.method, model.data)
+        return session.ready_model()
 
 
 def _outcome(
-    keeper: Keeper, loaded: Loaded | None, positions: np.ndarray, watch: Stopwatch,
-    told: Told | None,
+    session: Session, model: Model | None, positions: np.ndarray, watch: Stopwatch,
+    progress: ProgressCallback | None,
 ) -> Outcome:  # fmt: skip
-    if loaded is None:  # the model was withdrawn: rows go, and there is nothing to unlearn
-        left = _subjects_left(keeper.dataset(), keeper.live(), positions)
+    if model is None:  # the model was withdrawn: rows go, and there is nothing to unlearn
+        left = _subjects_left(session.dataset(), session.live(), positions)
         return Outcome(None, None, lambda _: None, {"subjects": left})
-    leaving = positions[positions < loaded.dataset.n_train]
+    leaving = positions[positions < model.dataset.n_train]
     if len(leaving) == 0:  # only held-out rows go, if any
-        kept = _without_held_out(keeper, loaded, positions) if len(positions) else {}
-        return Outcome(None, None, lambda v: _moved(loaded, positions, v), kept)
-    number = loaded.version.number + 1
-    step, verdict = evaluate(keeper, loaded, positions, keeper.rng(number), watch)
+        kept = _without_held_out(session, model, positions) if len(positions) else {}
+        return Outcome(None, None, lambda v: _moved(model, positions, v), kept)
+    number = model.version.number + 1
+    step, verdict = evaluate(session, model, positions, session.rng(number), watch)
     reach("forget.unlearned")
     with watch.phase("write"):
-        until = _retain(keeper, loaded, leaving, number)
+        until = _retain(session, model, leaving, number)
     reach("forget.retained")
 
     def why(action: Action, reason: str) -> Decision:
         return Decision(
             version=number,
-            at=keeper.clock(),
+            at=session.clock(),
             action=action,
             reason=reason,
             inputs=step.facts.as_dict(),
             estimate=step.facts.estimate,
-            threshold=keeper.config.policy.disparity,
+            threshold=session.config.policy.disparity,
         )
 
     def updated(reason: str) -> Outcome:
-        new = _updated(keeper, loaded, positions, step, until, watch)
+        new = _updated(session, model, positions, step, until, watch)
         return Outcome(
-            new, why("employ", reason), lambda v: _moved(loaded, positions, v, step.state)
+            new, why("employ", reason), lambda v: _moved(model, positions, v, step.state)
         )
 
     if not verdict.retrain:
         return updated(verdict.reason)
-    live = loaded.live.copy()
+    live = model.live.copy()
     live[positions] = False
     reach("retrain.start")
     try:
-        new, fresh = retrained(keeper, loaded.dataset, live, len(leaving), watch, told)
+        new, fresh = retrained(session, model.dataset, live, len(leaving), watch, progress)
     except CannotTrain as failure:  # an erasure cannot be refused for it
         said = f"{verdict.reason}; but no model can be trained: {failure}"
         if step.unlearned:
             return updated(said)
-        withdrawn = _withdrawn(loaded, live, len(leaving), until, watch)
+        withdrawn = _withdrawn(model, live, len(leaving), until, watch)
         return Outcome(withdrawn, why("withdraw", said), lambda _: None)
     new = replace(new, retained_until=until)
     return Outcome(new, why("retrain", verdict.reason), fresh.employed)
 
 
-def _without_held_out(keeper: Keeper, loaded: Loaded, positions: np.ndarray) -> dict[str, Any]:
+def _without_held_out(session: Session, model: Model, positions: np.ndarray) -> dict[str, Any]:
     """The model stays; its file loses what it says of these rows."""
-    left = loaded.test_positions(positions)
-    found = drift.held_out_quality(loaded.state.weights, loaded.test_rows().take(left))
-    hits = _hits_without(loaded, positions)
-    before = loaded.version.held_out
+    left = model.test_positions(positions)
+    found = drift.held_out_quality(model.state.weights, model.test_rows().take(left))
+    hits = _hits_without(model, positions)
+    before = model.version.held_out
     seen = HeldOut(
         majority=found.majority,
         log_loss=found.log_loss,
         auc=found.auc,
-        initial_accuracy=float(loaded.initial_hits[left].mean()) if len(left) else None,
+        initial_accuracy=float(model.initial_hits[left].mean()) if len(left) else None,
         log_loss_change=None if before is None else before.log_loss_change,
     )
     return {
-        "model_sha": keeper.artifacts.put_arrays(model_arrays(loaded.state, hits)),
-        "subjects": _subjects_left(loaded.dataset, loaded.live, positions),
+        "model_sha": session.artifacts.put_arrays(model_arrays(model.state, hits)),
+        "subjects": _subjects_left(model.dataset, model.live, positions),
         "accuracy": found.accuracy,
         "held_out": seen,
     }
 
 
 def evaluate(
-    keeper: Keeper, loaded: Loaded, positions: np.ndarray, rng: np.random.Generator,
+    session: Session, model: Model, positions: np.ndarray, rng: np.random.Generator,
     watch: Stopwatch,
 ) -> tuple[pipeline.Step, Verdict]:  # fmt: skip
     """Unlearn and say what the policy makes of it. Changes nothing."""
     with watch.phase("evaluate"):
-        return _evaluated(keeper, loaded, positions, rng, watch)
+        return _evaluated(session, model, positions, rng, watch)
 
 
 def _evaluated(
-    keeper: Keeper, loaded: Loaded, positions: np.ndarray, rng: np.random.Generator,
+    session: Session, model: Model, positions: np.ndarray, rng: np.random.Generator,
     watch: Stopwatch,
 ) -> tuple[pipeline.Step, Verdict]:  # fmt: skip
-    held_out = loaded.test_positions(positions)
-    leaving = positions[positions < loaded.dataset.n_train]
+    held_out = model.test_positions(positions)
+    leaving = positions[positions < model.dataset.n_train]
     if len(held_out) == 0:
-        facts = Facts(rows=loaded.baseline.rows, deleted=len(leaving))
-        return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(
+        facts = Facts(rows=model.baseline.rows, deleted=len(leaving))
+        return pipeline.Step(model.state, facts, unlearned=False), Verdict(
             True, "no held-out row is left to measure accuracy on"
         )
     try:
         step = pipeline.step(
-            loaded.method, loaded.state, loaded.data, leaving, loaded.test_rows(), held_out,
-            loaded.initial_hits, loaded.baseline, list(loaded.card.classes), rng, watch.phase,
+            model.method, model.state, model.data, leaving, model.test_rows(), held_out,
+            model.initial_hits, model.baseline, list(model.card.classes), rng, watch.phase,
         )  # fmt: skip
         if step.unlearned and len(leaving):
-            left = loaded.test_rows().take(held_out)
-            seen = loaded.version.held_out
+            left = model.test_rows().take(held_out)
+            seen = model.version.held_out
             since = 0.0 if seen is None else seen.log_loss_change or 0.0
-            step = drift.measured(
-                step, loaded.state, loaded.method, loaded.data, leaving, left, since
-            )
+            step = drift.measured(step, model.state, model.method, model.data, leaving, left, since)
     except (FloatingPointError, np.linalg.LinAlgError) as error:
-        facts = Facts(rows=loaded.baseline.rows, deleted=len(leaving))
+        facts = Facts(rows=model.baseline.rows, deleted=len(leaving))
         reason = f"unlearning failed ({error}), so the model is retrained"
-        return pipeline.Step(loaded.state, facts, unlearned=False), Verdict(True, reason)
-    batch = loaded.method.settings.deletion_batch_size or max(1, len(leaving))
+        return pipeline.Step(model.state, facts, unlearned=False), Verdict(True, reason)
+    batch = model.method.settings.deletion_batch_size or max(1, len(leaving))
     watch.steps = -(-len(leaving) // batch)
-    verdict = decide(keeper.config.policy.policy(), step.facts)
-    return step, _with_constants(verdict, constants.changes(loaded, positions))
+    verdict = decide(session.config.policy.policy(), step.facts)
+    return step, _with_constants(verdict, constants.changes(model, positions))
 
 
 def _with_constants(verdict: Verdict, found: constants.Changes) -> Verdict:
@@ -245,17 +247,17 @@ def _with_constants(verdict: Verdict, found: constants.Changes) -> Verdict:
 
 
 def _updated(
-    keeper: Keeper, loaded: Loaded, positions: np.ndarray, step: pipeline.Step,
+    session: Session, model: Model, positions: np.ndarray, step: pipeline.Step,
     until: datetime | None, watch: Stopwatch,
 ) -> NewVersion:  # fmt: skip
     with watch.phase("write"):
-        hits = _hits_without(loaded, positions)
-        sha = keeper.artifacts.put_arrays(model_arrays(step.state, hits))
-        card, card_sha = _card_without(loaded, positions), loaded.version.card_sha
-        if card != loaded.card:
-            card_sha = keeper.artifacts.put_json(card.to_json())
+        hits = _hits_without(model, positions)
+        sha = session.artifacts.put_arrays(model_arrays(step.state, hits))
+        card, card_sha = _card_without(model, positions), model.version.card_sha
+        if card != model.card:
+            card_sha = session.artifacts.put_json(card.to_json())
     reach("forget.artifacts-written")
-    v, n = loaded.version, loaded.dataset.n_train
+    v, n = model.version, model.dataset.n_train
     return NewVersion(
         kind="updated",
         method=v.method,
@@ -264,7 +266,7 @@ def _updated(
         card_sha=card_sha,
         retained_until=until,
         rows=step.state.n,
-        subjects=_subjects_left(loaded.dataset, loaded.live, positions),
+        subjects=_subjects_left(model.dataset, model.live, positions),
         deleted=int((positions < n).sum()),
         accuracy=step.facts.accuracy,
         seconds=watch.seconds,
@@ -284,32 +286,32 @@ def _seen(facts: Facts) -> HeldOut:
     )
 
 
-def _card_without(loaded: Loaded, positions: np.ndarray) -> Card:
+def _card_without(model: Model, positions: np.ndarray) -> Card:
     """The card after rows have left: without names that too few hold."""
-    return replace(loaded.card, encoding=constants.changes(loaded, positions).encoding)
+    return replace(model.card, encoding=constants.changes(model, positions).encoding)
 
 
-def _hits_without(loaded: Loaded, positions: np.ndarray) -> np.ndarray:
-    hits, n = loaded.initial_hits.copy(), loaded.dataset.n_train
+def _hits_without(model: Model, positions: np.ndarray) -> np.ndarray:
+    hits, n = model.initial_hits.copy(), model.dataset.n_train
     hits[positions[positions >= n] - n] = False
     return hits
 
 
 def _moved(
-    loaded: Loaded, positions: np.ndarray, version: Version, state: State | None = None
-) -> Loaded:
-    """The loaded version after rows have left."""
-    leaving = positions[positions < loaded.dataset.n_train]
+    model: Model, positions: np.ndarray, version: Version, state: State | None = None
+) -> Model:
+    """The model version after rows have left."""
+    leaving = positions[positions < model.dataset.n_train]
     if len(leaving):
-        loaded.card = _card_without(loaded, positions)
-        constants.without(loaded, leaving)
-    loaded.initial_hits = _hits_without(loaded, positions)
-    loaded.data.forget(leaving)
-    loaded.live[positions] = False
-    loaded.version = version
+        model.card = _card_without(model, positions)
+        constants.without(model, leaving)
+    model.initial_hits = _hits_without(model, positions)
+    model.data.forget(leaving)
+    model.live[positions] = False
+    model.version = version
     if state is not None:
-        loaded.state = state
-    return loaded
+        model.state = state
+    return model
 
 
 def _subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) -> int:
@@ -321,16 +323,16 @@ def _subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) ->
 
 
 def _withdrawn(
-    loaded: Loaded, live: np.ndarray, deleted: int, until: datetime | None, watch: Stopwatch
+    model: Model, live: np.ndarray, deleted: int, until: datetime | None, watch: Stopwatch
 ) -> NewVersion:
-    v = loaded.version
+    v = model.version
     return NewVersion(
         kind="withdrawn",
         method=v.method,
         generation=v.generation,
         retained_until=until,
-        rows=int(live[: loaded.dataset.n_train].sum()),
-        subjects=len(np.unique(loaded.dataset["subjects"][live])),
+        rows=int(live[: model.dataset.n_train].sum()),
+        subjects=len(np.unique(model.dataset["subjects"][live])),
         deleted=deleted,
         seconds=watch.seconds,
         baseline=v.baseline,
@@ -339,86 +341,86 @@ def _withdrawn(
 
 
 def retrained(
-    keeper: Keeper, dataset: Dataset, live: np.ndarray, deleted: int, watch: Stopwatch,
-    told: Told | None,
+    session: Session, dataset: Dataset, live: np.ndarray, deleted: int, watch: Stopwatch,
+    progress: ProgressCallback | None,
 ) -> tuple[NewVersion, Fresh]:  # fmt: skip
     """A new generation of the live rows, and a model trained on it from scratch."""
-    keeper.same_columns(dataset)
+    session.same_columns(dataset)
     raw, n = dataset.raw(), dataset.n_train
     train, test = np.flatnonzero(live[:n]), n + np.flatnonzero(live[n:])
     classes = training.classes_of(raw, train)
-    training.require_trainable(classes, test, keeper.config.roles.label)
-    number = keeper.require_version().number + 1
-    generation = keeper.generation_name(number)
+    training.require_trainable(classes, test, session.config.roles.label)
+    number = session.require_version().number + 1
+    generation = session.generation_name(number)
     with (
         watch.phase("encode"),
-        training.building(keeper.data_folder, generation) as folder,
+        training.building(session.data_folder, generation) as folder,
     ):
-        encoding = training.write_generation(folder, raw, train, test, keeper.config, told)
+        encoding = training.write_generation(folder, raw, train, test, session.config, progress)
     reach("retrain.dataset-written")
-    written = Dataset(keeper.data_folder / generation)
-    rng = keeper.rng(number)
-    fresh = training.train_model(written, classes, encoding, keeper.config, rng, told, watch)
+    written = Dataset(session.data_folder / generation)
+    rng = session.rng(number)
+    fresh = training.train_model(written, classes, encoding, session.config, rng, progress, watch)
     reach("retrain.trained")
-    new = training.save(fresh, keeper.artifacts, "retrained", deleted, watch)
+    new = training.save(fresh, session.artifacts, "retrained", deleted, watch)
     reach("retrain.artifacts-written")
     return new, fresh
 
 
-def _retain(keeper: Keeper, loaded: Loaded, leaving: np.ndarray, number: int) -> datetime | None:
+def _retain(session: Session, model: Model, leaving: np.ndarray, number: int) -> datetime | None:
     """Keep deleted training rows for the audit, if the owner says so."""
-    window = keeper.config.retention.audit_window
+    window = session.config.retention.audit_window
     if not window:
         return None
-    auditing.retain(keeper.retained, number, loaded.dataset, leaving)
-    return keeper.clock() + window
+    audit.retain(session.retained, number, model.dataset, leaving)
+    return session.clock() + window
 
 
-def catch_up(keeper: Keeper) -> None:
+def catch_up(session: Session) -> None:
     """Forget whoever the deletion list names and this workspace, a backup perhaps, remembers."""
-    if keeper.current is None:
+    if session.active is None:
         return
-    deletions, known = keeper.deletions, keeper.known
+    deletions, known = session.deletions, session.known
     nothing_new = deletions.check(known)
-    keeper.check_key()
+    session.check_key()
     if nothing_new:
         return
     added = deletions.read_after(known)
     if known is None or added.position is None or known.list_id != added.position.list_id:
-        _check_new(keeper, added)
+        _check_new(session, added)
         deletions.upgrade()
         added = deletions.read()
         assert added.position is not None
-        known = deletions.join(keeper.config.id, added.position)
+        known = deletions.join(session.config.id, added.position)
     else:
         known = added.position
-    pending = keeper.store.requests(state="pending")
+    pending = session.store.requests(state="pending")
     waiting = {(item.kind, item.value) for request in pending for item in request.items}
     listed = [pair for pair in added.ids if pair not in waiting]
-    said = resolve_ids(keeper, listed).outcomes
+    said = resolve_ids(session, listed).outcomes
     missed = [pair for pair, (outcome, _) in zip(listed, said, strict=True)
               if outcome == "forgotten"]  # fmt: skip
     if missed:
         log.warning("deletions were missing here and are applied now: %d", len(missed))
-        keeper.store.submit(RESTORED + uuid.uuid4().hex, missed, keeper.clock())
+        session.store.submit(RESTORED + uuid.uuid4().hex, missed, session.clock())
     if missed or pending:
-        apply_pending(keeper, known=known, listed=added.ids)
+        apply_pending(session, known=known, listed=added.ids)
     else:
-        keeper.store.set_list_known(str(known))
-        keeper.now_known(known)
+        session.store.set_list_known(str(known))
+        session.now_known(known)
 
 
-def _check_new(keeper: Keeper, found: Content) -> None:
+def _check_new(session: Session, found: Content) -> None:
     """A list that this workspace has read nothing of so far: is it one for it, and whole?"""
-    known, name = keeper.known, keeper.deletions.path.name
+    known, name = session.known, session.deletions.path.name
     owners = found.of("workspace")
-    if owners and keeper.config.id not in owners:
+    if owners and session.config.id not in owners:
         raise Unavailable(
             f"the deletion list {name} belongs to another workspace; put this one's beside it, or "
             "name it in retention.deletion_list"
         )
-    if known is None and found.earlier_bytes < keeper.model.list_position:
+    if known is None and found.earlier_bytes < session.record.list_position:
         raise Unavailable(
-            f"the deletion list {name} was cut: it held {keeper.model.list_position:,} bytes that "
-            f"were read from it; {REMEDY}"
+            f"the deletion list {name} was cut: it held {session.record.list_position:,} bytes "
+            f"that were read from it; {REMEDY}"
         )

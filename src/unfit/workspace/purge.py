@@ -17,34 +17,34 @@ from unfit.points import reach
 from unfit.store.records import Times, Version
 from unfit.workspace import retention
 from unfit.workspace.list_format import Content
-from unfit.workspace.loaded import load_card
+from unfit.workspace.model import load_card
 
 if TYPE_CHECKING:
-    from unfit.workspace.keeper import Keeper
+    from unfit.workspace.session import Session
 
 
 def purge(
-    keeper: "Keeper", timed: Callable[[], Sequence[tuple[int, float, Times]]] = tuple
+    session: "Session", timed: Callable[[], Sequence[tuple[int, float, Times]]] = tuple
 ) -> str | None:
     """Erase forgotten rows, their ids, names and files; the card of the version in use now.
 
     timed: asked at the end what the versions since the last purge took; it is written down.
     """
-    store, version = keeper.store, keeper.require_version()
-    begun = keeper.clock()
+    store, version = session.store, session.require_version()
+    begun = session.clock()
     reach("purge.start")
-    dataset = keeper.dataset()
+    dataset = session.dataset()
     gone = np.array([row for row, _ in store.forgotten_rows(erased=False)], np.int64)
     positions = dataset.positions_of(gone)
     _erase(dataset, positions)
-    card_sha = _without_names(keeper, version, dataset)
+    card_sha = _without_names(session, version, dataset)
     reach("purge.card-rewritten")
     store.record_purge(version, card_sha)
     reach("purge.recorded")
-    _remove_files(keeper, replace(version, card_sha=card_sha))
+    _remove_files(session, replace(version, card_sha=card_sha))
     reach("purge.files-removed")
     store.clean()
-    reach("purge.database-cleaned")
+    reach("purge.database-vacuumed")
     store.purge_done(timed(), begun)
     reach("purge.done")
     return card_sha
@@ -62,25 +62,25 @@ def _erase(dataset: Dataset, positions: np.ndarray) -> None:
     reach("purge.vocabulary-rewritten")
 
 
-def _without_names(keeper: "Keeper", version: Version, dataset: Dataset) -> str | None:
+def _without_names(session: "Session", version: Version, dataset: Dataset) -> str | None:
     """The card without categories that no row holds any more; a new one if any were."""
     if version.card_sha is None:
         return None
-    loaded = keeper.loaded
-    known = loaded is not None and loaded.version.card_sha == version.card_sha
-    card = loaded.card if known and loaded else load_card(version, keeper.artifacts)
+    model = session.model
+    known = model is not None and model.version.card_sha == version.card_sha
+    card = model.card if known and model else load_card(version, session.artifacts)
     names = [name for name, kind in dataset.columns if kind == "category"]
     held = dict(zip(names, map(set, dataset.vocabularies), strict=True))
     encoding = card.encoding.retire(held)
     if encoding == card.encoding:
         return version.card_sha
-    return keeper.artifacts.put_json(replace(card, encoding=encoding).to_json())
+    return session.artifacts.put_json(replace(card, encoding=encoding).to_json())
 
 
-def erase_again(keeper: "Keeper") -> None:
+def purge_again(session: "Session") -> None:
     """Rows that the records say are forgotten and a restored folder has again."""
-    dataset = keeper.dataset()
-    rows = np.array([row for row, _ in keeper.store.forgotten_rows()], np.int64)
+    dataset = session.dataset()
+    rows = np.array([row for row, _ in session.store.forgotten_rows()], np.int64)
     back = dataset.positions_of(rows)
     back = back[dataset["live"][back] != 0]
     if len(back):
@@ -91,45 +91,45 @@ def kept_files(version: Version) -> set[str]:
     return {sha for sha in (version.model_sha, version.card_sha, version.statistics_sha) if sha}
 
 
-def _remove_files(keeper: "Keeper", version: Version) -> None:
-    keeper.artifacts.keep(kept_files(version))
-    disk.sweep(keeper.data_folder, {version.generation} if version.generation else set())
-    _sweep_temporary(keeper)
+def _remove_files(session: "Session", version: Version) -> None:
+    session.artifacts.keep(kept_files(version))
+    disk.purge_folder(session.data_folder, {version.generation} if version.generation else set())
+    _purge_temporary(session)
 
 
-def _sweep_temporary(keeper: "Keeper") -> None:
-    for path in keeper.folder.glob(f".*{disk.TEMPORARY}"):
+def _purge_temporary(session: "Session") -> None:
+    for path in session.folder.glob(f".*{disk.TEMPORARY}"):
         disk.remove(path)
-    generation = keeper.data_folder
+    generation = session.data_folder
     if generation.is_dir():
         for path in generation.glob(f"*/.*{disk.TEMPORARY}"):
             disk.remove(path)
 
 
-def litter(keeper: "Keeper") -> bool:
+def has_strays(session: "Session") -> bool:
     """Whether a crash has left files that belong to no version."""
-    version = keeper.require_version()
+    version = session.require_version()
     known = {
         f"{sha}{suffix}" for sha in kept_files(version) for suffix in (".safetensors", ".json")
     }
-    folder, data = keeper.artifacts.folder, keeper.data_folder
+    folder, data = session.artifacts.folder, session.data_folder
     strays = [p for p in folder.iterdir() if p.name not in known] if folder.is_dir() else []
     strays += [p for p in data.iterdir() if p.name != version.generation] if data.is_dir() else []
-    strays += list(keeper.folder.glob(f".*{disk.TEMPORARY}"))
+    strays += list(session.folder.glob(f".*{disk.TEMPORARY}"))
     strays += list(data.glob(f"*/.*{disk.TEMPORARY}"))
-    if keeper.retained.is_dir():
+    if session.retained.is_dir():
         known = {
-            retention.file_of(keeper.retained, v).name for v in keeper.store.retained_versions()
+            retention.file_of(session.retained, v).name for v in session.store.retained_versions()
         }
-        strays += [p for p in keeper.retained.iterdir() if p.name not in known]
+        strays += [p for p in session.retained.iterdir() if p.name not in known]
     return bool(strays)
 
 
-def sweep_before_training(keeper: "Keeper") -> None:
+def purge_before_training(session: "Session") -> None:
     """A first training that crashed leaves nothing."""
-    disk.sweep(keeper.artifacts.folder, set())
-    disk.sweep(keeper.data_folder, set())
-    _sweep_temporary(keeper)
+    disk.purge_folder(session.artifacts.folder, set())
+    disk.purge_folder(session.data_folder, set())
+    _purge_temporary(session)
 
 
 def listed_positions(raw: Raw, listed: Content, name: str, workspace: str) -> list[int]:

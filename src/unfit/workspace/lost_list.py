@@ -5,8 +5,8 @@ from typing import Any
 
 from unfit.errors import BadInput, UnfitError
 from unfit.workspace.digest_key import fingerprint
-from unfit.workspace.keeper import Keeper
 from unfit.workspace.list_format import Content
+from unfit.workspace.session import Session
 
 
 @dataclass(frozen=True)
@@ -39,63 +39,63 @@ class Loss:
         return asdict(self) | {"consequences": self.consequences}
 
 
-def find(keeper: Keeper) -> Loss | None:
+def find(session: Session) -> Loss | None:
     """What is lost; None if list and key are as this workspace knows them."""
-    of_list = _wrong_list(keeper)
-    of_key = _wrong_key(keeper)
+    of_list = _wrong_list(session)
+    of_key = _wrong_key(session)
     if of_list is None and of_key is None:
         return None
-    known = keeper.known
+    known = session.known
     return Loss(
         of_list=of_list, of_key=of_key, lines_known=0 if known is None else known.lines,
-        ids_left=keeper.deletions.count_ids(),
+        ids_left=session.deletions.count_ids(),
     )  # fmt: skip
 
 
-def accept(keeper: Keeper) -> Loss:
+def accept(session: Session) -> Loss:
     """Go on with the list and the key as they are, or with new ones."""
-    lost = find(keeper)
+    lost = find(session)
     if lost is None:
         raise BadInput("the deletion list and its key are as they should be; nothing is lost")
-    keeper.deletions.renew(keeper.known)
-    key = keeper.deletions.key.read()
+    session.deletions.renew(session.known)
+    key = session.deletions.key.read()
     assert key is not None
-    keeper.store.set_key_fingerprint(fingerprint(key))
+    session.store.set_key_fingerprint(fingerprint(key))
     return lost
 
 
-def _wrong_list(keeper: Keeper) -> str | None:
-    deletions, key = keeper.deletions, keeper.deletions.key
+def _wrong_list(session: Session) -> str | None:
+    deletions, key = session.deletions, session.deletions.key
     try:
-        if keeper.current is not None:
-            deletions.check(keeper.known)
+        if session.active is not None:
+            deletions.check(session.known)
         elif not deletions.exists():
             return str(deletions.gone()) if key.path.exists() else None
-        _read(keeper)
+        _read(session)
     except UnfitError as error:
         return str(error)
     return None
 
 
-def _read(keeper: Keeper) -> Content:
-    content = keeper.deletions.read()
+def _read(session: Session) -> Content:
+    content = session.deletions.read()
     if content.position is None and not content.entries:
-        raise keeper.deletions.emptied()
+        raise session.deletions.emptied()
     return content
 
 
-def _wrong_key(keeper: Keeper) -> str | None:
-    key = keeper.deletions.key
+def _wrong_key(session: Session) -> str | None:
+    key = session.deletions.key
     try:
         found = key.read()
     except UnfitError as error:
         return str(error)
     try:
-        listed = _read(keeper).key_fingerprint
+        listed = _read(session).key_fingerprint
     except UnfitError:
         listed = None
-    expected = keeper.model.key_fingerprint or listed
+    expected = session.record.key_fingerprint or listed
     if found is None:
-        needed = expected is not None or keeper.store.has_digests()
+        needed = expected is not None or session.store.has_digests()
         return str(key.lost()) if needed else None
     return str(key.wrong()) if expected not in (None, fingerprint(found)) else None

@@ -1,4 +1,4 @@
-"""Who keeps a workspace in order: what is employed, what is loaded, what a crash left undone.
+"""Who keeps a workspace in order: what is employed, what is model, what a crash left undone.
 
 Everything here is done with the writer's lock held; `current` is the employed version as long as
 it is.
@@ -22,22 +22,18 @@ from unfit.store.artifacts import Artifacts
 from unfit.store.records import Times, Version
 from unfit.store.repository import Store
 from unfit.workspace import config as configuration
-from unfit.workspace import purging, retention
+from unfit.workspace import purge, retention
 from unfit.workspace.config import Config
 from unfit.workspace.constants import EARLIER
 from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.digest_key import fingerprint
 from unfit.workspace.list_format import Position
-from unfit.workspace.loaded import Loaded, load, load_card, statistics_arrays
 from unfit.workspace.lock import Terms, WriterLock
+from unfit.workspace.model import Model, load_card, open_model, statistics_arrays
 from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
 _KEPT = ("fisher", "influence")  # methods whose prepared statistics are worth a file
-
-
-def now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _utc(moment: datetime) -> datetime:
@@ -54,7 +50,7 @@ def _tighten(folder: Path) -> None:
             disk.owner_only(path)
 
 
-class Keeper:
+class Session:
     def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
         self.folder = folder
         self.clock: Callable[[], datetime] = lambda: _utc(clock())
@@ -73,16 +69,18 @@ class Keeper:
         self._key: bytes | None = None
         self.lock.terms = Terms(read=self.store.term, begin_after=self.store.begin_term)
         self.store.held_term = lambda: self.lock.term
-        self.current: Version | None = None
-        self.loaded: Loaded | None = None
-        self.model = self.store.model()
+        self.active: Version | None = None
+        self.model: Model | None = None
+        self.record = self.store.model()
         self.purged = True
         self.purge_seconds: float | None = None  # of the last purge, if the last commit had one
         self._timed: list[tuple[int, Stopwatch]] = []  # versions whose times are not written yet
-        self.purge_later = False  # by `tidy`, for many requests at once, and not after each
-        self._seen = self.model.changes  # of the commits, by what is loaded
+        self.defers_purge = (
+            False  # by `Workspace.purge`, for many requests at once, and not after each
+        )
+        self._seen = self.record.changes  # of the commits, by what is open
         self._mark = folder / "unfit.trained"
-        self._swept = False
+        self._purged_strays = False
 
     def close(self) -> None:
         self.store.close()
@@ -98,42 +96,42 @@ class Keeper:
     # --- what there is -------------------------------------------------------------------------
 
     def require_version(self) -> Version:
-        if self.current is None:
+        if self.active is None:
             raise Untrained
-        return self.current
+        return self.active
 
     def dataset(self) -> Dataset:
         version = self.require_version()
-        if self.loaded is not None and self.loaded.version.generation == version.generation:
-            return self.loaded.dataset
+        if self.model is not None and self.model.version.generation == version.generation:
+            return self.model.dataset
         assert version.generation is not None
         return Dataset(self.data_folder / version.generation)
 
     def live(self) -> np.ndarray:
         """Mask of the rows that are there, forgotten ones aside."""
-        return self.dataset().live if self.loaded is None else self.loaded.live
+        return self.dataset().live if self.model is None else self.model.live
 
-    def load(self) -> Loaded:
+    def open_model(self) -> Model:
         version = self.require_version()
         if version.model_sha is None:
             raise Unavailable("the model was withdrawn: too few classes have rows left")
-        if self.loaded is None or self.loaded.version.id != version.id:
-            self.loaded = None
-            self.loaded = load(version, self.artifacts, self.data_folder)
-            self._seen = self.model.changes
-            if self.loaded.card.encoding.min_rows is None:
+        if self.model is None or self.model.version.id != version.id:
+            self.model = None
+            self.model = open_model(version, self.artifacts, self.data_folder)
+            self._seen = self.record.changes
+            if self.model.card.encoding.min_rows is None:
                 log.warning("%s; `unfit retrain` fits them anew", EARLIER)
-        return self.loaded
+        return self.model
 
     def generation_name(self, number: int) -> str:
         """Of the rows of a version: another one in each term of the lock, so that a process that
         has lost the lock cannot have anything in common with the next."""
         return f"rows-{number}-{self.lock.term}" if self.lock.term else f"rows-{number}"
 
-    def lost(self) -> None:
+    def reset(self) -> None:
         """Another process has been here: nothing that is known is known for sure."""
-        self.loaded = self.current = None
-        self._swept = False
+        self.model = self.active = None
+        self._purged_strays = False
 
     def rng(self, number: int) -> np.random.Generator:
         """Fresh randomness, or that of a version where model.random_state fixes it."""
@@ -153,11 +151,11 @@ class Keeper:
     @property
     def known(self) -> Position | None:
         """How far the deletion list is applied here."""
-        return Position.parse(self.model.list_known)
+        return Position.parse(self.record.list_known)
 
     def now_known(self, position: Position) -> None:
         """The records say how far the deletion list is applied."""
-        self.model = replace(self.model, list_known=str(position), changes=self.store.change)
+        self.record = replace(self.record, list_known=str(position), changes=self.store.change)
         self._seen = self.store.change
 
     def begin_list(self) -> None:
@@ -171,10 +169,10 @@ class Keeper:
         if key is None:
             raise self.deletions.key.lost()
         found = fingerprint(key)
-        if self.model.key_fingerprint is None:
+        if self.record.key_fingerprint is None:
             self.store.set_key_fingerprint(found)
-            self.model = replace(self.model, key_fingerprint=found)
-        elif self.model.key_fingerprint != found:
+            self.record = replace(self.record, key_fingerprint=found)
+        elif self.record.key_fingerprint != found:
             raise self.deletions.key.wrong()
         self._key = key
 
@@ -190,80 +188,80 @@ class Keeper:
 
     # --- after a crash, and after a commit -----------------------------------------------------
 
-    def settle(self) -> None:
+    def recover(self) -> None:
         """Finish what a crash left undone, by this process or another."""
-        before = self.current
-        self.current, self.model = self.store.employed(), self.store.model()
-        if self.model.changes != self._seen:  # another process has been here
-            self.loaded = None
+        before = self.active
+        self.active, self.record = self.store.employed(), self.store.model()
+        if self.record.changes != self._seen:  # another process has been here
+            self.model = None
             if before is not None and not self._goes_on_from(before):  # or a backup was restored
                 log.warning("the records are of another time than before: a backup was restored")
-                self._swept = False
-        self.purged = not self.model.purge_due
-        if self.current is None:
+                self._purged_strays = False
+        self.purged = not self.record.purge_due
+        if self.active is None:
             if self._mark.exists():
                 raise Damaged(
                     "this workspace was trained, but its database knows nothing of it; restore "
                     "the database, or check store.url"
                 )
-            if not self._swept:
-                purging.sweep_before_training(self)
+            if not self._purged_strays:
+                purge.purge_before_training(self)
         else:
             if not self._mark.exists():
                 self._mark.touch(0o600)
-            if not self._swept:
-                purging.erase_again(self)
-            due = self.model.purge_due and not self._may_wait()
-            if due or (not self._swept and purging.litter(self)):
+            if not self._purged_strays:
+                purge.purge_again(self)
+            due = self.record.purge_due and not self._may_wait()
+            if due or (not self._purged_strays and purge.has_strays(self)):
                 self.purge()
-            self.expire()
-            retention.sweep(self.retained, self.store)
-        self._swept = True
+            self.purge_expired()
+            retention.purge_strays(self.retained, self.store)
+        self._purged_strays = True
 
     def _goes_on_from(self, version: Version) -> bool:
         """Whether the records still hold a version that was in use."""
         found = self.store.versions(number=version.number)
         return any((v.id, v.employed_at) == (version.id, version.employed_at) for v in found)
 
-    def employ(
-        self, version: Version, loaded: Loaded | None, watch: Stopwatch | None = None
+    def activate(
+        self, version: Version, model: Model | None, watch: Stopwatch | None = None
     ) -> None:
         """After a commit: the new version is current; purge what it leaves behind.
 
         watch: of a new version; what it says in the end is written down with the purge.
         """
-        self.current, self.loaded = version, loaded
+        self.active, self.model = version, model
         self.purge_seconds = None
         if watch is not None:
             self._timed.append((version.id, watch))
         self._seen = self.store.change
-        self.model = replace(self.model, changes=self._seen, purge_due=True)
+        self.record = replace(self.record, changes=self._seen, purge_due=True)
         self._mark.touch(0o600)
-        if self.purge_later:
+        if self.defers_purge:
             self.purged = False
         else:
             self.purge()
 
     def _may_wait(self) -> bool:
         """Whether what was forgotten is known here, though its bytes are there."""
-        loaded, current = self.loaded, self.current
+        model, current = self.model, self.active
         return (
-            self.purge_later and loaded is not None and current is not None
-            and loaded.version.id == current.id
+            self.defers_purge and model is not None and current is not None
+            and model.version.id == current.id
         )  # fmt: skip
 
     def purge(self) -> None:
         """What cannot be removed now is removed by the next one to settle."""
-        assert self.current is not None
+        assert self.active is not None
         begun = time.perf_counter()
-        self.expire()
+        self.purge_expired()
 
         def timed() -> list[tuple[int, float, Times]]:
             self.purge_seconds = time.perf_counter() - begun
             return [(id, w.seconds, w.times(self.purge_seconds)) for id, w in self._timed]
 
         try:
-            card_sha = purging.purge(self, timed)
+            card_sha = purge.purge(self, timed)
         except LostLock:
             raise
         except (Unavailable, OSError) as busy:
@@ -272,42 +270,42 @@ class Keeper:
             return
         self._timed = []
         self.purged = True
-        if card_sha != self.current.card_sha:
+        if card_sha != self.active.card_sha:
             self._seen = self.store.change
-            self.model = replace(self.model, changes=self._seen)
-            self.current = replace(self.current, card_sha=card_sha)
-            if self.loaded is not None:
-                self.loaded.version = self.current
-                self.loaded.card = load_card(self.current, self.artifacts)
+            self.record = replace(self.record, changes=self._seen)
+            self.active = replace(self.active, card_sha=card_sha)
+            if self.model is not None:
+                self.model.version = self.active
+                self.model.card = load_card(self.active, self.artifacts)
 
-    def ready(self) -> Loaded:
+    def ready_model(self) -> Model:
         """The employed version, able to unlearn fast: with a guide, or prepared."""
-        loaded = self.load()
-        return loaded if loaded.state.near is not None else self.prepared()
+        model = self.open_model()
+        return model if model.state.near is not None else self.prepared_model()
 
-    def expire(self) -> int:
+    def purge_expired(self) -> int:
         """Remove deleted rows that were kept for audits long enough; how many."""
         window = self.config.retention.audit_window
-        return retention.remove_due(self.retained, self.store, self.clock(), window)
+        return retention.purge_expired(self.retained, self.store, self.clock(), window)
 
-    def prepared(self) -> Loaded:
+    def prepared_model(self) -> Model:
         """The employed version with what makes the next unlearning cheapest."""
-        loaded = self.load()
-        loaded.state = loaded.method.prepare(loaded.state, loaded.data)
-        return loaded
+        model = self.open_model()
+        model.state = model.method.prepare(model.state, model.data)
+        return model
 
     def save_prepared(self) -> None:
         """Keep the statistics for the next process."""
-        version = self.current
+        version = self.active
         if version is None or version.model_sha is None or version.statistics_sha is not None:
             return
         if version.method not in _KEPT:
             return
-        loaded = self.prepared()
-        arrays = statistics_arrays(loaded.state)
+        model = self.prepared_model()
+        arrays = statistics_arrays(model.state)
         if arrays is not None:
             sha = self.artifacts.put_arrays(arrays)
             reach("prepare.written")
             self.store.set_statistics(version, sha)
             reach("prepare.recorded")
-            self.current = loaded.version = replace(version, statistics_sha=sha)
+            self.active = model.version = replace(version, statistics_sha=sha)

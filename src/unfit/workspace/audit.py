@@ -26,15 +26,15 @@ from unfit.data.text import as_text
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import BadInput
 from unfit.methods import Method, State
+from unfit.progress import ProgressCallback
 from unfit.store.records import IdKind, Version
 from unfit.store.repository import Store
 from unfit.verdict import Outcome
 from unfit.workspace.config import Config
 from unfit.workspace.constants import differing
 from unfit.workspace.constants import verdict as constants_verdict
-from unfit.workspace.forgetting import forgotten_before
-from unfit.workspace.loaded import Loaded
-from unfit.workspace.training import Told
+from unfit.workspace.model import Model
+from unfit.workspace.requests import forgotten_before
 
 LABEL = "__label__"  # in retained files; unfit.toml allows no feature of that name
 _ASKED = ("threshold",)  # no finding
@@ -132,11 +132,15 @@ class Evidence:
     constants: tuple[str, ...] = ()  # see workspace.constants.differing
 
     def weigh(
-        self, threshold: float, draws: int | None, random_state: int | None, told: Told | None
+        self,
+        threshold: float,
+        draws: int | None,
+        random_state: int | None,
+        progress: ProgressCallback | None,
     ) -> Report:
         """Retrain independently and compare."""
-        if told is not None:
-            told("retraining independently", 0, 0)
+        if progress is not None:
+            progress("retraining independently", 0, 0)
         asked = Question(
             method=self.method,
             state=self.state,
@@ -160,18 +164,18 @@ class Evidence:
 
 
 def gather(
-    loaded: Loaded, config: Config, retained: Path, store: Store, deleted: Path | None
+    model: Model, config: Config, retained: Path, store: Store, deleted: Path | None
 ) -> Evidence:
     """Copy what is needed; the writer's lock is held."""
     if deleted is not None:
-        rows, origin = _from_file(deleted, loaded, config, store), deleted.name
+        rows, origin = _from_file(deleted, model, config, store), deleted.name
     else:
-        rows, origin = _from_window(retained, loaded), "the audit window"
-    test = loaded.test_rows().take(loaded.test_positions(np.empty(0, np.int64)))
+        rows, origin = _from_window(retained, model), "the audit window"
+    test = model.test_rows().take(model.test_positions(np.empty(0, np.int64)))
     gone = sum(v.deleted for v in store.versions())
     return Evidence(
-        loaded.version, loaded.method, loaded.card.method, loaded.state, loaded.data.copied(),
-        test, rows, origin, gone, differing(loaded),
+        model.version, model.method, model.card.method, model.state, model.data.copied(),
+        test, rows, origin, gone, differing(model),
     )  # fmt: skip
 
 
@@ -182,13 +186,13 @@ def check_request(threshold: float, draws: int | None) -> None:
         raise BadInput(f"draws must be at least 1, got {draws}")
 
 
-def _from_file(path: Path, loaded: Loaded, config: Config, store: Store) -> Rows:
+def _from_file(path: Path, model: Model, config: Config, store: Store) -> Rows:
     roles = config.the_roles()
     source = open_source(config.source.beside(path))
     if roles.label not in source.columns():
         raise BadInput(f"{path.name} has no column {roles.label!r}: an audit needs the labels")
-    _check_gone(source, loaded, roles, store)
-    X, texts = _encoded(source.blocks(), loaded, roles.label, path.name, source.columns())
+    _check_gone(source, model, roles, store)
+    X, texts = _encoded(source.blocks(), model, roles.label, path.name, source.columns())
     if not texts:
         raise BadInput(f"{path.name} has no rows")
     labelled = np.array([text is not None for text in texts])
@@ -198,10 +202,10 @@ def _from_file(path: Path, loaded: Loaded, config: Config, store: Store) -> Rows
             "the labels"
         )
     classes = [roles.class_of(text) for text in texts if text is not None]
-    return _rows(X[labelled], classes, loaded)
+    return _rows(X[labelled], classes, model)
 
 
-def _check_gone(source: Source, loaded: Loaded, roles: Roles, store: Store) -> None:
+def _check_gone(source: Source, model: Model, roles: Roles, store: Store) -> None:
     """Only rows that were forgotten here say what is left of them; a label is needed to count."""
     columns = source.columns()
     known = [name for name in (roles.row_id, roles.subject) if name is not None]
@@ -218,7 +222,7 @@ def _check_gone(source: Source, loaded: Loaded, roles: Roles, store: Store) -> N
     for batch in source.blocks([name, roles.label]):
         labelled = pc.is_valid(as_text(batch.column(roles.label)))
         rows.update(as_text(batch.column(name)).filter(labelled).to_pylist())
-    there = sum(n for text, n in rows.items() if text and _remembered(loaded, kind, text))
+    there = sum(n for text, n in rows.items() if text and _remembered(model, kind, text))
     if there:
         raise BadInput(
             f"{source.name} holds {there:,} rows of people who are still remembered; give the "
@@ -233,35 +237,33 @@ def _check_gone(source: Source, loaded: Loaded, roles: Roles, store: Store) -> N
         )
 
 
-def _remembered(loaded: Loaded, kind: IdKind, text: str) -> bool:
+def _remembered(model: Model, kind: IdKind, text: str) -> bool:
     if kind == "row":
-        return loaded.dataset.row(text) is not None
-    rows = loaded.dataset.subject_rows(text)
-    return rows is not None and bool(loaded.live[rows].any())
+        return model.dataset.row(text) is not None
+    rows = model.dataset.subject_rows(text)
+    return rows is not None and bool(model.live[rows].any())
 
 
-def _from_window(folder: Path, loaded: Loaded) -> Rows:
+def _from_window(folder: Path, model: Model) -> Rows:
     parts, texts = [], []
     for path in sorted(folder.glob("*.parquet")) if folder.is_dir() else ():
         try:
             source = open_source(Location(path=path))
-            X, labels = _encoded(source.blocks(), loaded, LABEL, path.name, source.columns())
+            X, labels = _encoded(source.blocks(), model, LABEL, path.name, source.columns())
         except BadInput:
             if path.exists():
                 raise
             continue  # its window is over, and it was removed just now
         parts.append(X)
         texts += labels
-    width = loaded.card.encoding.width
-    return _rows(
-        np.concatenate(parts) if parts else np.empty((0, width), np.float32), texts, loaded
-    )
+    width = model.card.encoding.width
+    return _rows(np.concatenate(parts) if parts else np.empty((0, width), np.float32), texts, model)
 
 
 def _encoded(
-    batches: Iterator[pa.RecordBatch], loaded: Loaded, label: str, name: str, columns: list[str]
+    batches: Iterator[pa.RecordBatch], model: Model, label: str, name: str, columns: list[str]
 ) -> tuple[np.ndarray, list[str]]:
-    encoding = loaded.card.encoding
+    encoding = model.card.encoding
     reader = Reader.of(encoding, strict=False)
     reader.require(columns, name)
     parts, texts, n = [], [], 0
@@ -274,10 +276,10 @@ def _encoded(
     return X, texts
 
 
-def _rows(X: np.ndarray, texts: list[str], loaded: Loaded) -> Rows:
-    place = {name: i for i, name in enumerate(loaded.card.classes)}
+def _rows(X: np.ndarray, texts: list[str], model: Model) -> Rows:
+    place = {name: i for i, name in enumerate(model.card.classes)}
     codes = np.array([place.get(text, -1) for text in texts], np.int32)
-    return Rows(X, codes, loaded.card.fit_intercept)
+    return Rows(X, codes, model.card.fit_intercept)
 
 
 def retain(folder: Path, number: int, dataset: Dataset, positions: np.ndarray) -> None:

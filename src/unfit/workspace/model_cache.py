@@ -1,22 +1,22 @@
-"""The scorer of the version in use, for who only predicts: no lock, no rows."""
+"""The model of the version in use, for who only predicts: no lock, no rows."""
 
 from unfit.errors import Damaged, Unavailable, Untrained
 from unfit.store.artifacts import Artifacts
 from unfit.store.repository import Store
-from unfit.workspace.loaded import Scorer, load_scorer
+from unfit.workspace.model import ReleasedModel, open_released_model
 
 TRIES = 20
 
 
-class InUse:
+class ModelCache:
     """Reads a version when there is a new one; its card only if that is new too."""
 
     def __init__(self, store: Store, artifacts: Artifacts) -> None:
         self._store, self._artifacts = store, artifacts
-        self._scorer: Scorer | None = None
+        self._model: ReleasedModel | None = None
         self._made_of: tuple[int, str | None, str | None] | None = None
 
-    def scorer(self) -> Scorer:
+    def active_model(self) -> ReleasedModel:
         for _ in range(TRIES):
             version = self._store.employed()
             if version is None:
@@ -24,16 +24,16 @@ class InUse:
             if version.model_sha is None:
                 raise Unavailable("the model was withdrawn: too few classes have rows left")
             made_of = (version.number, version.model_sha, version.card_sha)
-            if self._scorer is not None and self._made_of == made_of:
-                return self._scorer
+            if self._model is not None and self._made_of == made_of:
+                return self._model
             same_card = self._made_of is not None and self._made_of[2] == version.card_sha
-            card = self._scorer.card if self._scorer is not None and same_card else None
+            card = self._model.card if self._model is not None and same_card else None
             try:
-                self._scorer = load_scorer(version, self._artifacts, card)
+                self._model = open_released_model(version, self._artifacts, card)
             except Damaged:  # or superseded, and purged, since we asked
                 if self._store.employed() == version:
                     raise
                 continue
             self._made_of = made_of
-            return self._scorer
+            return self._model
         raise Unavailable("the model changes faster than it can be read")

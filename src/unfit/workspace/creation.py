@@ -1,7 +1,7 @@
 """`unfit init`: look at a source, propose every choice, write unfit.toml."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from unfit.data.profile import Look, Profile, Wanted, look, looks_like_an_id
 from unfit.data.sources import CsvSource, Location, Source, open_source
 from unfit.errors import BadInput
 from unfit.methods import METHODS
+from unfit.progress import ProgressCallback
 from unfit.workspace import config as configuration
 from unfit.workspace import toml
 from unfit.workspace.config import (
@@ -71,7 +72,7 @@ def init(
     store: str = "sqlite",
     random_state: int | None = None,
     audit_window: str = "none",
-    progress: Callable[[int], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Created:
     """Make a workspace: one pass over the source, then unfit.toml. Trains nothing.
 

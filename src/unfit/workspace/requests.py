@@ -1,13 +1,14 @@
-"""Which rows a batch of requests means, and what becomes of each id in it. Changes nothing."""
+"""Requests: which people and rows they name, and what becomes of each id. Changes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.data.ids import spellings, trim
+from unfit.data.ids import id_text, spellings, trim
+from unfit.errors import BadInput, MatchedNobody
 from unfit.store.records import IdKind, Outcome, Request
 from unfit.store.repository import Store
 
@@ -16,7 +17,7 @@ FEW = 200  # ids of a request whose spellings are tried on the forgotten
 
 
 @dataclass(frozen=True)
-class Resolved:
+class Selection:
     """Positions to forget, an outcome and a number of rows for each id, digests to keep."""
 
     positions: np.ndarray
@@ -29,7 +30,7 @@ class Resolved:
         return sum(outcome == "forgotten" for outcome, _ in self.outcomes)
 
 
-def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Resolved:
+def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Selection:
     """Look every id up. An id twice in one batch, or forgotten before, is repeated."""
     taken = np.zeros(dataset.n, np.bool_)
     outcomes: list[tuple[Outcome, int] | None] = []
@@ -51,7 +52,7 @@ def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Resol
         outcomes[i] = ("repeated" if ids[i] in before else "unknown", 0)
     positions = np.flatnonzero(taken)
     settled = [o for o in outcomes if o is not None]
-    return Resolved(positions, settled, found, _digests(positions, found, dataset, store, live))
+    return Selection(positions, settled, found, _digests(positions, found, dataset, store, live))
 
 
 def forgotten_before(store: Store, ids: Ids) -> set[tuple[IdKind, str]]:
@@ -135,3 +136,41 @@ def all_ids(requests: Sequence[Request]) -> tuple[list[int], list[tuple[IdKind, 
     """Item numbers and ids of pending requests, in order."""
     items = [item for request in requests for item in request.items if item.value is not None]
     return [item.id for item in items], [(item.kind, item.value or "") for item in items]
+
+
+def ids_of(subjects: Iterable[object], rows: Iterable[object]) -> list[tuple[IdKind, str]]:
+    """All ids of a request, checked, in one order."""
+    for given, what in ((subjects, "subjects"), (rows, "rows")):
+        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+            raise BadInput(f"{what} must be a list of ids, not {given!r}")
+    ids: list[tuple[IdKind, str]] = [
+        ("subject", id_text(value, "subject id")) for value in subjects
+    ]
+    ids += [("row", id_text(value, "row id")) for value in rows]
+    if not ids:
+        raise BadInput("the request names nobody; give subjects or rows")
+    return sorted(ids)  # the same request in whatever order
+
+
+def named(ids: Ids, outcomes: Sequence[tuple[str, int]], wanted: str) -> tuple[str, ...]:
+    pairs = zip(ids, outcomes, strict=True)
+    return tuple(value for (_, value), (outcome, _) in pairs if outcome == wanted)
+
+
+def refuse(ids: Ids, selection: Selection, near: Mapping[str, Sequence[str]]) -> None:
+    """What `strict` makes of ids that forget nobody."""
+    kinds: tuple[tuple[str, str, type[BadInput]], ...] = (
+        ("unknown", "matched nobody", MatchedNobody),
+        ("repeated", "forgotten already or named twice", BadInput),
+    )
+    for wanted, said, kind in kinds:
+        found = named(ids, selection.outcomes, wanted)
+        if found:
+            more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            hint = meant(near.get(found[0], ()))
+            raise kind(f"{found[0]!r}{more}: {said}{hint}; nothing was changed (--strict)")
+
+
+def meant(spellings: Sequence[str]) -> str:
+    """Near spellings, as a question to add to a sentence."""
+    return f" (did you mean {' or '.join(map(repr, spellings))}?)" if spellings else ""
