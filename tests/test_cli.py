@@ -30,6 +30,12 @@ def test_help_teaches():
 
 def test_version():
     assert run(app, ["version"]).output.strip() == __version__
+    assert run(app, ["--version"]).output.strip() == __version__
+
+
+def test_the_shell_can_complete_commands():
+    environment = {"_UNFIT_COMPLETE": "complete_bash", "COMP_WORDS": "unfit ret", "COMP_CWORD": "1"}
+    assert run(app, [], prog_name="unfit", env=environment).output.split() == ["retrain"]
 
 
 def test_demo_tells_the_whole_story(tmp_path):
@@ -226,14 +232,14 @@ def test_forgetting_nobody_and_the_held_out_leaves_the_model_in_use(tmp_path):
     assert "last decision first model (version 1)" in shown
     assert "pending 0 requests" in shown
     none = run(app, ["forget", "--subject", "nobody", *command])
-    assert none.stdout.strip() == "version 1 stays in use: nobody was forgotten"
+    assert none.stdout.strip() == "version 1 stays active: nobody was forgotten"
     foreseen = run(app, ["forget", "--subject", "nobody", "--dry-run", *command]).stdout
-    assert foreseen.strip() == "expected: version 1 stays in use: nobody would be forgotten"
+    assert foreseen.strip() == "expected: version 1 stays active: nobody would be forgotten"
     with kept.open() as ws, ws.session() as session:
         data = session.dataset()
         held_out = data.subject_ids.text(int(data["subjects"][data.n_train]))
     told = run(app, ["forget", "--subject", held_out, *command]).stdout
-    assert "version 1 stays in use: they were held out, not trained on" in told
+    assert "version 1 stays active: they were held out, not trained on" in told
     shown = " ".join(run(app, ["status", *command]).output.split())
     assert "in 1 request " in shown
     assert "1 request: nobody had any of its ids" in shown

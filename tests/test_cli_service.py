@@ -137,7 +137,7 @@ def test_the_first_time_a_token_for_everything_is_shown_and_never_again(tmp_path
         ) as process:
             assert process.stdout is not None
             shown = ""
-            while "Ctrl-C ends it" not in shown:
+            while "Ctrl-C stops it" not in shown:
                 one = process.stdout.readline()
                 assert one, shown
                 shown += one

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import unfit
-from unfit.cli.workspace import predict
+from unfit.cli.predict import predict
 from unfit.service.api.schemas import PredictionOut
 from unfit.workspace.export import _HOW
 

@@ -83,7 +83,7 @@ def test_the_command_line_says_so(kept: Kept) -> None:
     with Workspace(kept.folder, clock=lambda: datetime.now(UTC) - timedelta(days=31)) as ws:
         ws.forget(subjects=["p0007"])
     screen = run(app, ["status", "-w", str(kept.folder)], env={"COLUMNS": "200"}).output
-    assert "should be gone by now, and nothing ran that removes them; the next" in screen
+    assert "should have been purged by now, but nothing has run since; the next" in screen
     told = run(app, ["status", "--json", "-w", str(kept.folder)]).output
     assert '"retained_overdue_rows": ' in told
     assert '"audit_window_seconds": 2592000.0' in told

@@ -7,108 +7,137 @@ import importlib
 import importlib.util
 import json
 import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from unfit.errors import UnfitError
+from unfit.cli.common import errors, print_json, require_folder
+from unfit.errors import BadInput, Unavailable, UnfitError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 COLUMNS = ("section", "data", "what", "unfit", "against", "takes", "ratio")
 
 
 def bench(
+    *,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Built-in data only, under two minutes.")
+        bool, typer.Option("--quick", help="Built-in data only; takes under two minutes.")
     ] = False,
     dataset: Annotated[
-        list[str] | None, typer.Option(help="Run only this data set (can be repeated).")
+        list[str] | None, typer.Option(help="Run only this data set (repeatable).")
     ] = None,
     section: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Run only this section: forgetting, stream, training ... (can be repeated)."
-        ),
+        typer.Option(help="Run only this section: forgetting, stream, training ... (repeatable)."),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path(
+    output: Annotated[Path, typer.Option(help="Where to write the figures, as JSON.")] = Path(
         "bench.json"
     ),
     markdown: Annotated[
         Path | None, typer.Option(help="Also write the table as Markdown to this file.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the figures as JSON, no table.")
+        bool, typer.Option("--json", help="Print the figures as JSON instead of a table.")
     ] = False,
 ) -> None:
     """Measure training and forgetting against scikit-learn, PyTorch and this machine's limits.
 
-    Ratios above 1 mean that unfit is faster; against a limit, they are the share reached.
+    Ratios above 1 mean that unfit is faster; against a limit, they are the share that is reached.
     The full run needs MNIST-b, CIFAR2 and COVTYPE: from the folder named by UNFIT_DATA, the cache,
     or the net.
     """
-    for path in (output, markdown):
-        if path is not None and not path.resolve().parent.is_dir():
-            typer.echo(f"no folder {path.parent} to put {path.name} in", err=True)
-            raise typer.Exit(2)
-    root = _package()
-    known = _modules(root, "datasets")
-    wanted = dataset or [name for name, module in known.items() if quick == module.QUICK]
-    unknown = [name for name in wanted if name not in known]
-    if unknown:
-        typer.echo(f"unknown data set {unknown[0]!r}; there are {', '.join(known)}", err=True)
-        raise typer.Exit(2)
-    sections = importlib.import_module(f"{root}.sections")
-    footprint = importlib.import_module(f"{root}.footprint")
-    once = {"scaling": sections.scaling, "start-up": footprint.start_up}
-    per_dataset = {**sections.PER_DATASET, "memory": footprint.memory}
-    chosen = section or [*per_dataset, *once]
-    wrong = [name for name in chosen if name not in per_dataset and name not in once]
-    if wrong:
-        typer.echo(
-            f"unknown section {wrong[0]!r}; there are {', '.join([*per_dataset, *once])}", err=True
-        )
-        raise typer.Exit(2)
-
-    machine = importlib.import_module(f"{root}.measure").machine()
-    console = Console(stderr=True)
-    rows = []
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console,
-        transient=True,
-    ) as progress:  # fmt: skip
-        task = progress.add_task("starting", total=None)
-        for name in wanted:
-            progress.update(task, description=f"{name}: loading")
-            try:
-                data = known[name].load()
-            except UnfitError as missing:
-                typer.echo(f"{missing}, or use --quick", err=True)
-                raise typer.Exit(2) from None
-            for step in chosen:
-                if step in per_dataset:
-                    progress.update(task, description=f"{name}: {step}")
-                    rows += list(per_dataset[step](data))
-        for step in chosen:
-            if step in once:
-                progress.update(task, description=step)
-                rows += list(once[step]())
-
-    figures = {"machine": machine, "rows": [row.as_dict() for row in rows]}
-    output.write_text(json.dumps(figures, indent=1) + "\n")
-    if markdown is not None:
-        markdown.write_text(_markdown(machine, rows))
+    with errors():
+        for path in (output, markdown):
+            if path is not None:
+                require_folder(path)
+        benchmarks = _Benchmarks.load()
+        datasets = benchmarks.chosen_datasets(dataset, quick)
+        rows = _measure(benchmarks, datasets, benchmarks.chosen_sections(section))
+        machine = benchmarks.machine()
+        figures = {"machine": machine, "rows": [row.as_dict() for row in rows]}
+        output.write_text(json.dumps(figures, indent=1) + "\n")
+        if markdown is not None:
+            markdown.write_text(_markdown(machine, rows))
     if as_json:
-        typer.echo(json.dumps(figures))
+        print_json(figures)
         return
+    from rich.console import Console
+
     out = Console()
     if not out.is_terminal:  # a file or a pipe has no width to keep to
         out = Console(width=140)
     out.print(_table(machine, rows))
     typer.echo(f"figures: {output}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Benchmarks:
+    """What benchmarks/ holds: data sets, and sections that run once or once per data set."""
+
+    datasets: dict[str, ModuleType]
+    per_dataset: dict[str, Callable[..., Iterator[Any]]]
+    once: dict[str, Callable[[], Iterator[Any]]]
+    machine: Callable[[], dict[str, object]]
+
+    @classmethod
+    def load(cls) -> "_Benchmarks":
+        root = _package()
+        sections = importlib.import_module(f"{root}.sections")
+        footprint = importlib.import_module(f"{root}.footprint")
+        return cls(
+            datasets=_modules(root, "datasets"),
+            per_dataset={**sections.PER_DATASET, "memory": footprint.memory},
+            once={"scaling": sections.scaling, "start-up": footprint.start_up},
+            machine=importlib.import_module(f"{root}.measure").machine,
+        )
+
+    def chosen_datasets(self, named: list[str] | None, quick: bool) -> list[str]:
+        chosen = named or [n for n, module in self.datasets.items() if quick == module.QUICK]
+        return _known("data set", chosen, list(self.datasets))
+
+    def chosen_sections(self, named: list[str] | None) -> list[str]:
+        every = [*self.per_dataset, *self.once]
+        return _known("section", named or every, every)
+
+
+def _known(what: str, chosen: list[str], every: Sequence[str]) -> list[str]:
+    for name in chosen:
+        if name not in every:
+            raise BadInput(f"unknown {what} {name!r}; there are {', '.join(every)}")
+    return chosen
+
+
+def _measure(
+    benchmarks: _Benchmarks, datasets: Sequence[str], sections: Sequence[str]
+) -> list[Any]:
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    rows: list[Any] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+        for name in datasets:
+            progress.update(task, description=f"{name}: loading")
+            try:
+                data = benchmarks.datasets[name].load()
+            except UnfitError as missing:
+                raise Unavailable(f"{missing}, or use --quick") from None
+            for section in sections:
+                if section in benchmarks.per_dataset:
+                    progress.update(task, description=f"{name}: {section}")
+                    rows += list(benchmarks.per_dataset[section](data))
+        for section in sections:
+            if section in benchmarks.once:
+                progress.update(task, description=section)
+                rows += list(benchmarks.once[section]())
+    return rows
 
 
 def _title(machine: dict[str, object]) -> str:
@@ -118,29 +147,29 @@ def _title(machine: dict[str, object]) -> str:
     return f"{machine['processor']}, {machine['cores']} cores; {named}"
 
 
-def _ratio(value: float) -> str:
-    return f"{value:,.3g}x" if value < 1000 else f"{value:,.0f}x"
+def _cells(row: Any) -> tuple[str, ...]:
+    """The cells of a row, in the order of COLUMNS."""
+    ratio = f"{row.ratio:,.3g}x" if row.ratio < 1000 else f"{row.ratio:,.0f}x"
+    return (row.section, row.dataset, row.what, row.ours, row.against, row.theirs, ratio)
 
 
-def _markdown(machine: dict[str, object], rows: list) -> str:
+def _markdown(machine: dict[str, object], rows: list[Any]) -> str:
     lines = [_title(machine), "", "| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     for row in rows:
-        cells = (row.section, row.dataset, row.what.replace("|", "\\|"), row.ours, row.against,
-                 row.theirs, _ratio(row.ratio))  # fmt: skip
+        cells = (cell.replace("|", "\\|") for cell in _cells(row))
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
-def _table(machine: dict[str, object], rows: list) -> Table:
+def _table(machine: dict[str, object], rows: list[Any]) -> "Table":
+    from rich.table import Table
+
     table = Table(title=_title(machine), title_justify="left")
     for column in COLUMNS[:-1]:
         table.add_column(column, overflow="fold")
     table.add_column(COLUMNS[-1], justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(
-            row.section, row.dataset, row.what, row.ours, row.against, row.theirs,
-            _ratio(row.ratio),
-        )  # fmt: skip
+        table.add_row(*_cells(row))
     return table
 
 
@@ -152,8 +181,7 @@ def _package() -> str:
         places = [here / "_benchmarks", here.parents[1] / "benchmarks"]
         found = next((p for p in places if (p / "__init__.py").exists()), None)
         if found is None:
-            typer.echo(f"the benchmarks are not installed (looked in {places[0]})", err=True)
-            raise typer.Exit(2)
+            raise Unavailable(f"the benchmarks are not installed (looked in {places[0]})")
         spec = importlib.util.spec_from_file_location(
             name, found / "__init__.py", submodule_search_locations=[str(found)]
         )

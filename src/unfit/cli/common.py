@@ -1,37 +1,41 @@
-"""What the commands share: finding the workspace, errors in a sentence, progress, JSON."""
+"""What the commands share: options, finding the workspace, errors, progress and JSON output.
+
+Nothing heavy is imported here or at the top of a command's module: every command pays for what it
+uses and for nothing else.
+"""
 
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from unfit.errors import UnfitError
-
-if TYPE_CHECKING:
-    from unfit.progress import ProgressCallback
+from unfit.errors import BadInput, UnfitError
+from unfit.progress import ProgressCallback
 
 DEFAULT = "unfit-workspace"
-REMOVES = (
-    "the next `unfit forget`, `predict`, `audit`, `retrain` or `export` removes what is left, "
-    "and a running `unfit serve` does within a second or so"
+PURGED_BY = (
+    "the next `unfit forget`, `predict`, `audit`, `retrain` or `export` purges what is left, "
+    "and a running `unfit serve` does so within a second or so"
 )
 _IMPORTED = time.perf_counter()
 
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option(
-        "--workspace", "-w", envvar="UNFIT_WORKSPACE", show_default=False,
-        help="The workspace's folder. By default this folder if it is one, else ./unfit-workspace.",
+        "--workspace",
+        "-w",
+        envvar="UNFIT_WORKSPACE",
+        show_default=False,
+        help="Folder of the workspace. Default: this folder if it is a workspace, otherwise "
+        "./unfit-workspace.",
     ),
-]  # fmt: skip
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object, nothing else.")]
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
 def find_workspace(named: Path | None) -> Path:
@@ -42,13 +46,13 @@ def find_workspace(named: Path | None) -> Path:
 
 @contextmanager
 def errors() -> Iterator[None]:
-    """One sentence and an exit code, whatever goes wrong that a person can put right."""
+    """Turn errors that a person can fix into one sentence and an exit code."""
     try:
         yield
     except UnfitError as error:
         typer.echo(f"unfit: {error}", err=True)
         raise typer.Exit(error.exit_code) from None
-    except BrokenPipeError:  # whoever read our output has had enough
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise typer.Exit(0) from None
     except OSError as error:
@@ -61,31 +65,50 @@ def errors() -> Iterator[None]:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator["ProgressCallback"]:
+def progress_bar(quiet: bool) -> Iterator[ProgressCallback]:
     """A bar on stderr that names the stage."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     console = Console(stderr=True)
     with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=30),
-        TextColumn("{task.fields[count]}"), TimeElapsedColumn(),
-        console=console, transient=True, disable=quiet or not console.is_terminal,
-    ) as bar:  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[count]}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    ) as bar:
         task = bar.add_task("", total=None, count="")
 
-        def update(stage: str, done: int, of: int) -> None:
-            count = f"{done:,}" + (f" of {of:,}" if of else "")
-            bar.update(task, description=stage, completed=done, total=of or None,
-                       count=count if done else "")  # fmt: skip
+        def progress(stage: str, done: int, total: int) -> None:
+            count = f"{done:,}" + (f" of {total:,}" if total else "")
+            bar.update(
+                task,
+                description=stage,
+                completed=done,
+                total=total or None,
+                count=count if done else "",
+            )
 
-        yield update
+        yield progress
 
 
-def say(content: dict[str, Any]) -> None:
+def print_json(content: dict[str, Any]) -> None:
     typer.echo(json.dumps(content, ensure_ascii=False, default=str))
 
 
-def since_start() -> float:
-    """Seconds since this process was started, imports and all; where the system does not say, since
-    this module was imported."""
+def require_folder(path: Path) -> None:
+    """Refuse a file to write whose folder does not exist, before any work is done."""
+    if not path.resolve().parent.is_dir():
+        raise BadInput(f"there is no folder {path.parent} to put {path.name} in")
+
+
+def seconds_since_start() -> float:
+    """Seconds since this process was started, imports included; where the system does not tell,
+    since this module was imported."""
     try:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
@@ -94,9 +117,15 @@ def since_start() -> float:
         return time.perf_counter() - _IMPORTED
 
 
-def counted(count: int, thing: str) -> str:
+def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
-def took(seconds: float) -> str:
+def duration(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def shortened(texts: Sequence[str], most: int = 5) -> str:
+    """The first few texts, and how many more there are."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(t if len(t) <= 40 else f"{t[:37]}..." for t in texts[:most]) + more

@@ -5,26 +5,26 @@ from typing import Annotated
 
 import typer
 
-from unfit.cli.common import JsonOption, errors, progress, say
+from unfit.cli.common import JsonOption, errors, print_json, progress_bar
 
 
 def demo(
-    output: Annotated[Path, typer.Option(help="The folder to make.")] = Path("unfit-demo"),
+    output: Annotated[Path, typer.Option(help="The folder to create.")] = Path("unfit-demo"),
     as_json: JsonOption = False,
 ) -> None:
-    """The whole story: train, serve, forget three waves of people, retrain, audit, report.
+    """Show the whole story: train, serve, forget three waves of people, retrain, audit, report.
 
-    On a made-up table of customers with several contracts each. While predictions go on, erasures
-    arrive: of people at random, of people who left (targeted), and of those among them who weigh
-    most (informed). It retrains when a policy or a changed constant asks for it. Takes under a
-    minute once the kernels are compiled; everything is left in one folder.
+    Uses a made-up table of customers with several contracts each. While predictions are served,
+    erasures arrive: of random people, of people who left (targeted), and of those among them with
+    the most weight (informed). The model is retrained when a policy or a changed constant requires
+    it. Takes under a minute once the kernels are compiled; everything is left in one folder.
     """
-    from unfit.cli.story import as_dict, live_through, show
+    from unfit.cli.story import as_dict, play, show
 
     with errors():
-        with progress(as_json) as update:
-            story = live_through(output, update)
+        with progress_bar(as_json) as progress:
+            story = play(output, progress)
         if as_json:
-            say(as_dict(story, output))
+            print_json(as_dict(story, output))
         else:
             show(story, output)

@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from unfit.cli.common import JsonOption, errors, say
+from unfit.cli.common import JsonOption, errors, print_json
 from unfit.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -18,54 +15,76 @@ if TYPE_CHECKING:
 
 
 def reproduce(
+    *,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", show_default=False,
-                       help="Figures and tables (see --list); `all`, the default, is every one, "
-                       "and a report."),
+        typer.Argument(
+            metavar="[NAME]...",
+            show_default=False,
+            help="Figures and tables (see --list). Default: `all` of them, and a report.",
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Everything in small, on data that ships with "
-                           "scikit-learn, in a few minutes."),
+        bool,
+        typer.Option(
+            "--quick",
+            help="Everything at small scale, on data that ships with scikit-learn, in a few "
+            "minutes.",
+        ),
     ] = False,
     datasets: Annotated[
         str | None,
-        typer.Option(help="Names from the catalogue, with commas between them. "
-                     "By default mnist-b,mnist,cifar2,covtype,higgs.", show_default=False),
+        typer.Option(
+            help="Names from the catalogue, separated by commas. Default: "
+            "mnist-b,mnist,cifar2,covtype,higgs.",
+            show_default=False,
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for runs, figures, tables and the report. "
-                     "By default ./reproduction (./reproduction-quick).", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for runs, figures, tables and the report. Default: ./reproduction "
+            "(./reproduction-quick).",
+            show_default=False,
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the finished runs in the folder.")
+        bool, typer.Option("--resume", help="Continue from the finished runs in the folder.")
     ] = False,
     draw: Annotated[
-        bool, typer.Option("--draw", help="Run nothing: draw from the finished runs.")
+        bool, typer.Option("--draw", help="Run nothing; draw from the finished runs.")
     ] = False,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that do runs; by default one a core. "
-                                 "Times are always measured by one process alone.",
-                                 show_default=False),
+        int | None,
+        typer.Option(
+            min=1,
+            help="Processes for the runs. Default: one per core. Times are always measured by a "
+            "single process.",
+            show_default=False,
+        ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(min=1, help="At most so many seeds.", show_default=False)
+        int | None, typer.Option(min=1, help="Use at most this many seeds.", show_default=False)
     ] = None,
     extension: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="A Python file that adds a method, a data set or a deletion "
-                     "law (can be repeated).", show_default=False),
+        typer.Option(
+            "--with",
+            help="A Python file that adds a method, a data set or a deletion law (repeatable).",
+            show_default=False,
+        ),
     ] = None,
     listed: Annotated[
         bool, typer.Option("--list", help="List figures, tables and data sets, and stop.")
     ] = False,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
-    """Run the paper's experiments and draw its figures and tables, the published beside ours.
+) -> None:
+    """Run the paper's experiments and draw its figures and tables beside the published ones.
 
-    Data is looked for in the folder UNFIT_DATA, then in the cache, then downloaded. Every finished
-    run is kept at once: a study can be stopped at any time and goes on with --resume.
+    Data comes from the folder UNFIT_DATA, from the cache, or from the net. Every finished run is
+    saved at once: a study can be stopped at any time and continued with --resume.
     """
     with errors():
         study_of, reproduced, page_of = _extra()
@@ -80,10 +99,16 @@ def reproduce(
 
         named = tuple(filter(None, map(str.strip, (datasets or "").split(","))))
         study = study_of(
-            folder=folder, names=tuple(names or ("all",)), datasets=named, quick=quick,
-            seeds=seeds, workers=workers or available_threads(), resume=resume,
-            draw=draw, extensions=tuple(extension or ()),
-        )  # fmt: skip
+            folder=folder,
+            names=tuple(names or ("all",)),
+            datasets=named,
+            quick=quick,
+            seeds=seeds,
+            workers=workers or available_threads(),
+            resume=resume,
+            draw=draw,
+            extensions=tuple(extension or ()),
+        )
         with live(as_json) as callbacks:
             outcome = reproduced(study, callbacks)
         whole = "all" in study.names
@@ -91,7 +116,10 @@ def reproduce(
         from unfit import disk
 
         disk.write(report, page_of(outcome).encode())
-        _say(outcome, report, as_json)
+        if as_json:
+            print_json(_as_dict(outcome, report))
+        else:
+            _show(outcome, report)
 
 
 def _extra() -> tuple[Any, Any, Any]:
@@ -111,11 +139,13 @@ def _list(as_json: bool) -> None:
     from unfit.experiments.plans import plans
 
     if as_json:
-        say({
-            "plans": {p.name: {"kind": p.kind, "title": p.title} for p in plans().values()},
-            "datasets": {e.name: {"title": e.title, "about": e.about} for e in CATALOG.values()},
-        })  # fmt: skip
+        named = {p.name: {"kind": p.kind, "title": p.title} for p in plans().values()}
+        datasets = {e.name: {"title": e.title, "about": e.about} for e in CATALOG.values()}
+        print_json({"plans": named, "datasets": datasets})
         return
+    from rich.console import Console
+    from rich.table import Table
+
     out = Console()
     for kind in ("figure", "table"):
         table = Table(f"{kind}s", "what it shows", "in the paper", box=None, pad_edge=False)
@@ -131,16 +161,25 @@ def _list(as_json: bool) -> None:
 
 @contextmanager
 def live(quiet: bool) -> "Iterator[StudyCallbacks]":
-    """What is being done, how much of it is done, and about how long the rest takes."""
+    """Show what is being done, how much of it is done, and about how long the rest takes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     from unfit.experiments.study import StudyCallbacks
     from unfit.experiments.sweep import SweepStatus
 
     console = Console(stderr=True)
     with Progress(
-        SpinnerColumn(), TextColumn("{task.fields[count]}"), BarColumn(bar_width=24),
-        TextColumn("{task.fields[left]}"), TimeElapsedColumn(), TextColumn("{task.description}"),
-        console=console, transient=True, disable=quiet or not console.is_terminal,
-    ) as bar:  # fmt: skip
+        SpinnerColumn(),
+        TextColumn("{task.fields[count]}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[left]}"),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+    ) as bar:
         task = bar.add_task("", total=None, count="", left="")
 
         def preparing(stage: str, done: int, total: int) -> None:
@@ -149,9 +188,14 @@ def live(quiet: bool) -> "Iterator[StudyCallbacks]":
 
         def running(state: SweepStatus) -> None:
             left = "" if state.left is None else f"about {remaining(state.left)} left,"
-            bar.update(task, description="; ".join(state.doing), completed=state.done,
-                       total=state.total, left=left,
-                       count=f"{state.done:,} of {state.total:,} runs")  # fmt: skip
+            bar.update(
+                task,
+                description="; ".join(state.doing),
+                completed=state.done,
+                total=state.total,
+                left=left,
+                count=f"{state.done:,} of {state.total:,} runs",
+            )
 
         yield StudyCallbacks(preparing, running)
 
@@ -163,17 +207,29 @@ def remaining(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
-def _say(outcome: "Outcome", report: Path, as_json: bool) -> None:
-    if as_json:
-        say({
-            "report": report, "runs_done": outcome.done, "runs": outcome.finished,
-            "seconds": round(outcome.seconds, 1), "written": outcome.written,
-            "claims": [{"claim": c.sentence, "summary": c.summary,
-                        "verdicts": {t: {"holds": v.holds, "figure": v.figure}
-                                     for t, v in c.verdicts.items()}} for c in outcome.claims],
-            "agreement": [{"what": a.sentence, "within": a.within} for a in outcome.agreements],
-        })  # fmt: skip
-        return
+def _as_dict(outcome: "Outcome", report: Path) -> dict[str, Any]:
+    claims = [
+        {
+            "claim": c.sentence,
+            "summary": c.summary,
+            "verdicts": {
+                title: {"holds": v.holds, "figure": v.figure} for title, v in c.verdicts.items()
+            },
+        }
+        for c in outcome.claims
+    ]
+    return {
+        "report": report,
+        "runs_done": outcome.done,
+        "runs": outcome.finished,
+        "seconds": round(outcome.seconds, 1),
+        "written": outcome.written,
+        "claims": claims,
+        "agreement": [{"what": a.sentence, "within": a.within} for a in outcome.agreements],
+    }
+
+
+def _show(outcome: "Outcome", report: Path) -> None:
     if len(outcome.tables) == 1 and not outcome.figures:
         typer.echo(outcome.tables[0].text())
     for found in outcome.claims:

@@ -5,7 +5,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unfit.cli.common import REMOVES, counted
+from unfit.cli.common import PURGED_BY, plural
 from unfit.store.records import HeldOut
 from unfit.workspace.audit import Report
 from unfit.workspace.results import Status
@@ -22,8 +22,8 @@ def status_screen(found: Status, console: Console) -> None:
     facts.add_column(style="bold")
     facts.add_column(overflow="fold")
     since = v.employed_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    facts.add_row("model", f"version {v.number} ({v.kind}, {found.method}), employed since {since}")
-    facts.add_row("test accuracy", beside(v.accuracy, v.held_out))
+    facts.add_row("model", f"version {v.number} ({v.kind}, {found.method}), active since {since}")
+    facts.add_row("test accuracy", accuracy_line(v.accuracy, v.held_out))
     if v.held_out is not None and v.held_out.initial_accuracy is not None and v.kind == "updated":
         initial = f"{v.held_out.initial_accuracy:.4f} on the same people when last trained"
         change = v.held_out.log_loss_change
@@ -33,15 +33,15 @@ def status_screen(found: Status, console: Console) -> None:
     )
     facts.add_row(
         "forgotten",
-        f"{counted(found.forgotten_rows, 'row')} in {counted(found.applied, 'request')}",
+        f"{plural(found.forgotten_rows, 'row')} in {plural(found.applied, 'request')}",
     )
     if found.unmatched:
         facts.add_row(
             "matched nobody",
-            f"{counted(found.unmatched, 'request')}: nobody had any of "
+            f"{plural(found.unmatched, 'request')}: nobody had any of "
             f"{'its' if found.unmatched == 1 else 'their'} ids",
         )
-    facts.add_row("pending", counted(found.pending, "request"))
+    facts.add_row("pending", plural(found.pending, "request"))
     facts.add_row("policy", f"retrain when: {', '.join(found.policy)}")
     if found.decisions:
         last = found.decisions[-1]
@@ -56,31 +56,31 @@ def status_screen(found: Status, console: Console) -> None:
         )
     if found.list_differs:
         facts.add_row(
-            "deletion list", "has changed since, or is gone; the next command looks into it"
+            "deletion list", "has changed or is missing; the next command that writes checks it"
         )
     kept = found.retained
     if kept.rows and kept.until is not None:
         until = kept.until.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         facts.add_row(
             "kept for audits",
-            f"{counted(kept.rows, 'deleted training row')} (retention.audit_window), the last "
+            f"{plural(kept.rows, 'deleted training row')} (retention.audit_window), the last "
             f"until {until}",
         )
     if kept.overdue_rows:
         facts.add_row(
             "overdue",
-            f"{counted(kept.overdue_rows, 'deleted training row')} should be gone by now, and "
-            f"nothing ran that removes them; {REMOVES}",
+            f"{plural(kept.overdue_rows, 'deleted training row')} should have been purged by now, "
+            f"but nothing has run since; {PURGED_BY}",
         )
     elif found.purge_due:
-        facts.add_row("purge", f"not finished; {REMOVES}")
+        facts.add_row("purge", f"not finished; {PURGED_BY}")
     console.print(facts, highlight=False)
     _estimates(found, console)
     _versions(found, console)
 
 
-def beside(accuracy: float | None, held_out: HeldOut | None) -> str:
-    """An accuracy is nothing without the majority rate; AUC and log-loss say what it does not."""
+def accuracy_line(accuracy: float | None, held_out: HeldOut | None) -> str:
+    """An accuracy says little without the majority rate; AUC and log-loss say what it does not."""
 
     def shown(value: float | None) -> str:
         return "-" if value is None else f"{value:.4f}"
@@ -126,10 +126,9 @@ def _versions(found: Status, console: Console) -> None:
     for name in ("version", "kind", "rows", "deleted", "accuracy", "time"):
         table.add_column(name, justify="left" if name == "kind" else "right")
     for v in found.versions[-8:]:
-        table.add_row(
-            str(v.number), v.kind, f"{v.rows:,}", f"{v.deleted:,}",
-            "-" if v.accuracy is None else f"{v.accuracy:.4f}", f"{1000 * v.seconds:,.0f} ms",
-        )  # fmt: skip
+        accuracy = "-" if v.accuracy is None else f"{v.accuracy:.4f}"
+        figures = (f"{v.rows:,}", f"{v.deleted:,}", accuracy, f"{1000 * v.seconds:,.0f} ms")
+        table.add_row(str(v.number), v.kind, *figures)
     console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""What `unfit demo` tells: the whole story on made-up customers, in one folder to look at."""
+"""What `unfit demo` does: the whole story on made-up customers, in one folder to look at."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unfit import disk
-from unfit.cli.common import took
+from unfit.cli.common import duration, require_folder
 from unfit.errors import BadInput
 from unfit.pages.audit import audit_page
 from unfit.pages.story import StoryFacts, Wave, story_page
@@ -56,14 +56,21 @@ class Story:
     report: Report
 
 
-def live_through(output: Path, progress: ProgressCallback) -> Story:
-    """Make the folder, and let it happen."""
+def play(output: Path, progress: ProgressCallback) -> Story:
+    """Create the folder and play the story in it."""
     _clear(output)
     progress("making up customers", 0, 0)
     people = customers()
     csv.write_csv(people, output / "customers.csv")
-    init(output / "customers.csv", output / "workspace", label="left", subject="customer",
-         random_state=0, threshold=2.0, audit_window="30d")  # fmt: skip
+    init(
+        output / "customers.csv",
+        output / "workspace",
+        label="left",
+        subject="customer",
+        random_state=0,
+        threshold=2.0,
+        audit_window="30d",
+    )
     with Workspace(output / "workspace") as ws:
         trained = ws.train(progress)
         waves, answers, served = _three_waves(ws, people, progress)
@@ -79,30 +86,32 @@ def live_through(output: Path, progress: ProgressCallback) -> Story:
 
 def as_dict(story: Story, output: Path) -> dict[str, Any]:
     return {
-        "trained": story.trained.as_dict(), "waves": [asdict(w) for w in story.waves],
-        "served": asdict(story.served), "audit": story.report.as_dict(),
+        "trained": story.trained.as_dict(),
+        "waves": [asdict(w) for w in story.waves],
+        "served": asdict(story.served),
+        "audit": story.report.as_dict(),
         "report": str(output / "report.html"),
-    }  # fmt: skip
+    }
 
 
 def show(story: Story, output: Path) -> None:
     trained, served = story.trained, story.served
     typer.echo(
         f"{CONTRACTS:,} contracts of {trained.subjects:,} made-up customers, some held out\n"
-        f"trained on {trained.rows:,} of the contracts in {took(trained.seconds)}: test accuracy "
-        f"{trained.accuracy:.3f}"
+        f"trained on {trained.rows:,} of the contracts in {duration(trained.seconds)}: "
+        f"test accuracy {trained.accuracy:.3f}"
     )
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, 100)
     console.print(_table(story.waves))
     typer.echo(
-        "each: median from the request being taken to the commit, by unlearning; purge: after it;\n"
-        "estimate: the largest; retrain: the first request that led to one, to the commit"
+        "each: median time of a request, from being taken to the commit, by unlearning;\n"
+        "purge: after it; estimate: the largest; retrain: the first request that led to one"
     )
     typer.echo(
         f"meanwhile {served.rows:,} predictions were answered by {len(served.by_version)} "
-        f"versions, 200 rows at a time, never later than {took(served.slowest)}"
+        f"versions, 200 rows at a time, each within {duration(served.slowest)}"
     )
     for answer in story.answers:
         if answer.action == "retrain":
@@ -126,9 +135,14 @@ def customers(seed: int = 0) -> pa.Table:
     complaints = rng.poisson(0.7, CONTRACTS)
     paperless = rng.random(CONTRACTS) < 0.6
     score = (
-        -0.05 * (age - 45) + 0.09 * (price - 20) - 0.03 * (use - 24) + 1.0 * (complaints - 0.7)
-        + 0.8 * (plan == "basic") - 0.9 * (plan == "pro") + rng.logistic(size=CONTRACTS)
-    )  # fmt: skip
+        -0.05 * (age - 45)
+        + 0.09 * (price - 20)
+        - 0.03 * (use - 24)
+        + 1.0 * (complaints - 0.7)
+        + 0.8 * (plan == "basic")
+        - 0.9 * (plan == "pro")
+        + rng.logistic(size=CONTRACTS)
+    )
     gaps = rng.random(CONTRACTS) < 0.04
     return pa.table(
         {
@@ -150,9 +164,8 @@ def _clear(output: Path) -> None:
         disk.remove(output)
         disk.remove(output.with_name(f"{output.name}.forgotten"))
     elif output.exists():
-        raise BadInput(f"{output} is there already and is no demo; name another with --output")
-    if not output.resolve().parent.is_dir():
-        raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
+        raise BadInput(f"{output} already exists and is no demo; name another folder with --output")
+    require_folder(output)
     output.mkdir()
     (output / MARK).touch()
 
@@ -211,16 +224,21 @@ def _wave(name: str, answers: Sequence[Forgotten], ws: Workspace) -> Wave:
     purges = [a.purge_seconds for a in answers if a.purge_seconds is not None]
     version = ws.store.employed()
     return Wave(
-        name=name, requests=len(answers), people=sum(a.subjects for a in answers),
-        rows=sum(a.rows for a in answers), seconds=float(np.median(updated)) if updated else None,
+        name=name,
+        requests=len(answers),
+        people=sum(a.subjects for a in answers),
+        rows=sum(a.rows for a in answers),
+        seconds=float(np.median(updated)) if updated else None,
         purge=float(np.median(purges)) if purges else None,
-        retraining=retrained[0] if retrained else None, estimate=max(estimates, default=0.0),
-        retrainings=len(retrained), accuracy=0.0 if version is None else version.accuracy or 0.0,
-    )  # fmt: skip
+        retraining=retrained[0] if retrained else None,
+        estimate=max(estimates, default=0.0),
+        retrainings=len(retrained),
+        accuracy=0.0 if version is None else version.accuracy or 0.0,
+    )
 
 
 class _Visitors:
-    """Somebody asks for predictions all the time, through a workspace of their own."""
+    """Ask for predictions all the time, through a workspace of their own."""
 
     def __init__(self, folder: Path, rows: pa.Table) -> None:
         self._folder, self._rows = folder, rows
@@ -253,17 +271,17 @@ def _table(waves: Sequence[Wave]) -> Table:
     table = Table(
         box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, title="three waves of erasures"
     )
-    names = ("wave", "asked", "people", "rows", "each", "purge", "estimate", "retrain",
-             "accuracy")  # fmt: skip
-    for name in names:
+    counts, times = ("asked", "people", "rows"), ("each", "purge", "estimate", "retrain")
+    for name in ("wave", *counts, *times, "accuracy"):
         table.add_column(
             name, justify="left" if name == "wave" else "right", no_wrap=True, min_width=len(name)
         )
     for w in waves:
-        table.add_row(
-            w.name, str(w.requests), f"{w.people:,}", f"{w.rows:,}",
-            "-" if w.seconds is None else took(w.seconds),
-            "-" if w.purge is None else took(w.purge), f"{w.estimate:.2f} %",
-            "-" if w.retraining is None else took(w.retraining), f"{w.accuracy:.3f}",
-        )  # fmt: skip
+        each, purge, retrain = (
+            "-" if seconds is None else duration(seconds)
+            for seconds in (w.seconds, w.purge, w.retraining)
+        )
+        counts = (str(w.requests), f"{w.people:,}", f"{w.rows:,}")
+        figures = (each, purge, f"{w.estimate:.2f} %", retrain, f"{w.accuracy:.3f}")
+        table.add_row(w.name, *counts, *figures)
     return table

@@ -1,0 +1,178 @@
+"""`unfit init`: look at a table once and write every choice to unfit.toml."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unfit.cli.common import (
+    DEFAULT,
+    JsonOption,
+    WorkspaceOption,
+    errors,
+    print_json,
+    progress_bar,
+)
+
+if TYPE_CHECKING:
+    from unfit.workspace.create import Created
+
+
+def init(
+    *,
+    data: Annotated[
+        str, typer.Argument(help="A CSV, Parquet or LIBSVM file, or a database URL (or $NAME).")
+    ],
+    label: Annotated[str | None, typer.Option(help="The column to predict.")] = None,
+    subject: Annotated[
+        str | None,
+        typer.Option(help="Column that names the person of a row. Default: each row is one."),
+    ] = None,
+    row_id: Annotated[
+        str | None,
+        typer.Option(help="Column that names a row. Default: its number, from 0."),
+    ] = None,
+    positive: Annotated[
+        list[str] | None,
+        typer.Option(help="A label of the positive class; all others are 'rest' (repeatable)."),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out (repeatable).")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="With a URL: the table to read.")] = None,
+    query: Annotated[str | None, typer.Option(help="With a URL: the query to run.")] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet or libsvm. Default: by the file's name."),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="Delimiter of a CSV file. Default: detected.")
+    ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark, . or , . Default: detected.")
+    ] = None,
+    encoding: Annotated[
+        str | None,
+        typer.Option(help="Encoding of a CSV file, such as latin-1. Default: detected."),
+    ] = None,
+    numeric: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of numbers; other values count as missing (repeatable)."),
+    ] = None,
+    drop_missing: Annotated[
+        bool,
+        typer.Option("--drop-missing", help="Leave out rows without a label, subject or row id."),
+    ] = False,
+    method: Annotated[
+        str, typer.Option(help="fisher, influence, deltagrad or retrain.")
+    ] = "fisher",
+    sigma: Annotated[
+        float, typer.Option(min=0, help="Noise on the weights: hides more, costs accuracy.")
+    ] = 0.0,
+    threshold: Annotated[
+        float, typer.Option(min=0, help="Retrain above this disparity, in percent.")
+    ] = 1.0,
+    test_share: Annotated[float, typer.Option(help="Share of subjects held out.")] = 0.2,
+    max_categories: Annotated[
+        int, typer.Option(min=1, help="Most categories of a column to encode.")
+    ] = 50,
+    audit_window: Annotated[
+        str, typer.Option(help="How long to keep deleted rows for audits: none, 30d, 12h ...")
+    ] = "none",
+    store: Annotated[
+        str, typer.Option(help="sqlite, or a postgresql:// URL (or $NAME).")
+    ] = "sqlite",
+    random_state: Annotated[
+        int | None, typer.Option(min=0, help="Seed of all randomness. Default: fresh each time.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create a workspace from a table of people and write every choice to unfit.toml.
+
+    Nothing is trained yet: read unfit.toml, change what you like, then run `unfit train`.
+
+    Example: unfit init customers.parquet --label churned --subject customer_id
+    """
+    from unfit.workspace import init as create
+
+    folder = workspace or Path(DEFAULT)
+    with errors(), progress_bar(as_json) as progress:
+        created = create(
+            data,
+            folder,
+            label=label,
+            subject=subject,
+            row_id=row_id,
+            positive=positive or (),
+            ignore=ignore or (),
+            table=table,
+            query=query,
+            format=format,
+            method=method,
+            sigma=sigma,
+            threshold=threshold,
+            test_share=test_share,
+            max_categories=max_categories,
+            store=store,
+            random_state=random_state,
+            audit_window=audit_window,
+            delimiter=delimiter,
+            decimal=decimal,
+            encoding=encoding,
+            numeric=numeric or (),
+            drop_missing=drop_missing,
+            progress=progress,
+        )
+    if as_json:
+        print_json(_as_dict(created))
+    else:
+        _show(created, with_subjects=subject is not None)
+
+
+def _kinds(created: "Created") -> dict[str, int]:
+    kinds = ("numeric", "boolean", "category")
+    return {kind: sum(c.kind == kind for c in created.columns) for kind in kinds}
+
+
+def _as_dict(created: "Created") -> dict[str, object]:
+    return {
+        "workspace": str(created.folder),
+        "rows": created.rows,
+        "columns": _kinds(created),
+        "ignored": list(created.ignored),
+        "dropped": created.dropped,
+        "remarks": created.remarks,
+        "delimiter": created.dialect and created.dialect.delimiter,
+        "encoding": created.dialect and created.dialect.encoding,
+    }
+
+
+def _show(created: "Created", with_subjects: bool) -> None:
+    from unfit.data.dialect import Dialect
+
+    found = ", ".join(f"{n} {kind}" for kind, n in _kinds(created).items() if n)
+    typer.echo(f"{created.rows:,} rows, columns: {found}")
+    dialect = created.dialect
+    if dialect is not None and dialect != Dialect():
+        names = {"\t": "tabs", ";": "semicolons", ",": "commas"}
+        delimiter = names.get(dialect.delimiter) or repr(dialect.delimiter)
+        typer.echo(f"CSV with {delimiter}, encoded as {dialect.encoding}")
+    by_comma = [c.name for c in created.columns if c.kind == "numeric" and c.decimal == ","]
+    if by_comma:
+        typer.echo(f"decimal commas in: {', '.join(by_comma)}")
+    if created.dropped:
+        typer.echo(f"rows left out because label, subject or id is missing: {created.dropped:,}")
+    for remark in created.remarks:
+        typer.echo(remark)
+    if created.ignored:
+        typer.echo(f"left out: {', '.join(created.ignored)}")
+    if not with_subjects:
+        typer.echo(
+            "every row counts as a person of its own; --subject names a column of people instead"
+        )
+    if created.listed:
+        typer.echo(
+            "there is a deletion list beside the workspace; whoever it names will be left out"
+        )
+    typer.echo(f"every choice is in {created.folder / 'unfit.toml'}; next: unfit train")

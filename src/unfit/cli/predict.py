@@ -1,0 +1,61 @@
+"""`unfit predict`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unfit.cli.common import WorkspaceOption, errors, find_workspace
+from unfit.cli.train import not_numbers
+
+
+def predict(
+    data: Annotated[
+        str, typer.Argument(help="A CSV, Parquet or LIBSVM file, or - for stdin (CSV).")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A .csv or .parquet file; - is stdout (CSV).")
+    ] = Path("-"),
+    format: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet or libsvm. Default: by the file's name."),
+    ] = None,
+    spreadsheet: Annotated[
+        bool,
+        typer.Option(
+            "--spreadsheet",
+            help="Put an apostrophe in front of CSV texts that a spreadsheet would run as "
+            "formulas: those that begin with =, +, -, @, a tab or a carriage return.",
+        ),
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Predict the rows of a file: class, probabilities and the version that answered.
+
+    With more than two classes, probabilities are one-vs-rest: scores of separate models, scaled to
+    sum to 1, and less well calibrated than those of a softmax model.
+
+    A category without a column counts as none of the others. The command reports how many rows hold
+    such a category: one that too few training rows hold (preprocessing.min_rows, max_categories),
+    or one that no row of this workspace holds.
+    """
+    from unfit.workspace import Workspace
+
+    with errors(), Workspace(find_workspace(workspace)) as ws:
+        made = ws.predict(data, output, format=format, spreadsheet=spreadsheet)
+    facts = [f"{made.rows:,} rows predicted by version {made.version}"]
+    if made.accuracy is not None:
+        facts.append(f"{100 * made.accuracy:.2f} % as labelled")
+    if made.rare:
+        facts.append(f"{made.rare:,} with a category too rare for a column of its own")
+    if made.unseen:
+        facts.append(f"{made.unseen:,} with a category never seen")
+    if made.unreadable:
+        facts.append(not_numbers(made.unreadable))
+    typer.echo(", ".join(facts), err=True)
+    if made.formulas and output.suffix != ".parquet":
+        typer.echo(
+            f"warning: a spreadsheet would run {made.formulas:,} of the texts as formulas; "
+            "--spreadsheet writes them so that it does not",
+            err=True,
+        )
