@@ -2,7 +2,7 @@
 # Both create .venv and install what they need.
 PYTHON ?= python3
 BIN := .venv/bin
-CORE := $(wildcard src/unfit/core/*.py)
+CORE := $(wildcard src/unfit/core/*.py src/unfit/core/kernels/*.py)
 
 .PHONY: demo test lint format lock bench reproduce clean
 

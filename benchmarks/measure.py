@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 import unfit
-from unfit.core.parallel import available_threads, run_threads
+from unfit.core.kernels.parallel import available_threads, run_threads
 from unfit.experiments.machine import machine
 
 __all__ = ["best_of", "machine", "read_bandwidth", "rewound", "syrk_rate"]

@@ -111,7 +111,7 @@ def test_without_data(rows, method):
     assert bare.random_state is None
     file = pickle.dumps(bare)
     assert len(file) < 5_000
-    secret = clf._state.tilt if method == "influence" else clf._state.centre
+    secret = clf._state.linear_term if method == "influence" else clf._state.centre
     for value in [*X.astype(np.float32), *X, *secret, *secret.ravel()]:
         assert value.tobytes() not in file
     for verb in ("unlearn", "audit", "prepare"):

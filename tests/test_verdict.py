@@ -47,7 +47,7 @@ def audited(method: str, rows: list[int], forget: bool, **options: object) -> Au
     clf.unlearn(rows)
     if not forget:
         kept = {"weights": before.weights, "kept_centre": before.kept_centre}
-        clf._state = replace(clf._state, statistics=None, near=None, **kept)
+        clf._state = replace(clf._state, statistics=None, stale_inverse=None, **kept)
     return clf.audit(random_state=1)
 
 
@@ -60,7 +60,9 @@ def test_one_row_of_many_is_seen_twenty_times_of_twenty(method: str) -> None:
         clf = copy.deepcopy(fitted).unlearn([row])
         good = clf.audit(random_state=1)
         assert good.outcome == "forgotten", good.verdict
-        clf._state = replace(clf._state, weights=trained.weights, statistics=None, near=None)
+        clf._state = replace(
+            clf._state, weights=trained.weights, statistics=None, stale_inverse=None
+        )
         bad = clf.audit(random_state=1)
         assert bad.outcome == "not forgotten", bad.verdict
         assert bad.influence_left == pytest.approx(1, abs=0.01)
@@ -108,7 +110,7 @@ def test_noise_hides_one_row_and_not_three_hundred() -> None:
         clf.unlearn(rows)
         weights = clf._state.weights if forget else before.weights
         clf._state = replace(
-            clf._state, weights=weights, kept_centre=None, statistics=None, near=None
+            clf._state, weights=weights, kept_centre=None, statistics=None, stale_inverse=None
         )
         return clf.audit(random_state=1)
 

@@ -99,7 +99,7 @@ def judged(ws: Workspace, table: pa.Table, people: Sequence[int]) -> list[Case]:
     with ws.session() as session:
         loaded = session.open_model()
         unlearned = loaded.state
-        loaded.state = replace(unlearned, weights=before, statistics=None, near=None)
+        loaded.state = replace(unlearned, weights=before, statistics=None, stale_inverse=None)
     made.append(Case(len(people), False, ws.audit(deleted=gone, random_state=0),
                      ws.audit(random_state=0)))  # fmt: skip
     with ws.session() as session:

@@ -201,7 +201,7 @@ def compare(
     if draws is None:
         draws = DRAWS if q.method.settings.sigma > 0 else 1
     known = _with_known_labels(q.deleted)
-    retrained = retrain(q.method, q.data, q.state.tilt)
+    retrained = retrain(q.method, q.data, q.state.linear_term)
     reference, updated, compared = _pair_compared(q, retrained)
     control = retrained.control(q.data, known) if len(known) else None
     distances = _distances(q, retrained, updated - reference, control, rng)
@@ -279,7 +279,7 @@ def _pair_compared(q: Question, retrained: Retraining) -> tuple[np.ndarray, np.n
     reference = retrained.weights if replay is None else replay
     if q.state.kept_centre is not None:
         return reference, q.state.kept_centre, "weights before noise"
-    if q.state.tilt is not None:
+    if q.state.linear_term is not None:
         return reference, q.state.weights, "weights with the same noise term"
     return reference, q.state.weights, "weights"
 
@@ -334,7 +334,7 @@ def _judge(q: Question, exact: Verdict, noise: Noise | None, beyond: Added | Non
 
 def _blurred(q: Question) -> bool:
     """Whether the weights in question carry chance that the retrained ones do not."""
-    noisy = q.method.settings.sigma > 0 and q.state.tilt is None
+    noisy = q.method.settings.sigma > 0 and q.state.linear_term is None
     return noisy or (q.method.solver == "sgd" and q.state.run is None)
 
 
@@ -464,8 +464,8 @@ def _behaviour(on_test: _Seen, on_deleted: _Seen, acc_dis: float | None) -> Beha
 def _residual(q: Question) -> float:
     W = q.state.weights
     gradient = q.data.gradient_sum(W) + q.method.settings.l2 * q.state.n * W
-    if q.state.tilt is not None:
-        gradient = gradient + q.state.tilt
+    if q.state.linear_term is not None:
+        gradient = gradient + q.state.linear_term
     return float(np.linalg.norm(gradient) / q.state.n)
 
 

@@ -378,7 +378,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """What a pickle holds: of rows and labels those that remain, and no statistics."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_data" in state:
-            state["_state"] = replace(self._state, statistics=None, near=None, spare=None)
+            state["_state"] = replace(self._state, statistics=None, stale_inverse=None, spare=None)
             if self._labels is not None:
                 state["_labels"] = self._labels.of_rows(self._data.remaining)
         return state

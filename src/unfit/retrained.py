@@ -44,7 +44,7 @@ class Retraining:
     weights: np.ndarray
     factors: Sequence[Cholesky] | None
     floor: float
-    tilt: np.ndarray | None
+    linear_term: np.ndarray | None
     settings: Settings
 
     def length(self, vector: np.ndarray) -> float:
@@ -77,14 +77,17 @@ class Retraining:
     def control(self, data: Engine, deleted: Rows) -> np.ndarray:
         """The optimum of the remaining rows and the deleted ones: what not to unlearn leaves."""
         n = data.n_remaining + len(deleted)
-        ridge, tilt = self.settings.l2 * n, 0.0 if self.tilt is None else self.tilt
+        ridge, linear_term = (
+            self.settings.l2 * n,
+            0.0 if self.linear_term is None else self.linear_term,
+        )
 
         def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             value, gradient = data.value_gradient_sum(W)
             more, of_deleted = objective.value_gradient_sum(deleted, W)
             value = value + more + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
-            linear = np.einsum("kd,kd->k", np.broadcast_to(tilt, W.shape), W)
-            return value + linear, gradient + of_deleted + ridge * W + tilt
+            linear = np.einsum("kd,kd->k", np.broadcast_to(linear_term, W.shape), W)
+            return value + linear, gradient + of_deleted + ridge * W + linear_term
 
         def hessian(W: np.ndarray) -> Iterable[np.ndarray | Factor]:
             if n < data.d and data.wide():
@@ -105,26 +108,26 @@ class Retraining:
         return found.weights
 
 
-def retrain(method: Method, data: Engine, tilt: np.ndarray | None = None) -> Retraining:
+def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None) -> Retraining:
     """Train on the remaining rows from nothing, without noise, as far as float64 goes.
 
-    tilt: of INFLUENCE's objective, which is part of what is minimised.
+    linear_term: of INFLUENCE's objective, which is part of what is minimised.
     """
     s = replace(method.settings, tol=TOLERANCE, sigma=0.0, solver="newton")
-    weights = Retrain(s).optimum(data, np.random.default_rng(0), tilt=tilt)
+    weights = Retrain(s).optimum(data, np.random.default_rng(0), linear_term=linear_term)
     gradient = data.gradient_sum(weights) + s.l2 * data.n_remaining * weights
-    if tilt is not None:
-        gradient = gradient + tilt
+    if linear_term is not None:
+        gradient = gradient + linear_term
     if data.d > WIDEST:
         floor = float(np.linalg.norm(gradient)) / (s.l2 * data.n_remaining)
-        return Retraining(weights, None, floor, tilt, s)
+        return Retraining(weights, None, floor, linear_term, s)
     ridge = s.l2 * data.n_remaining * np.eye(data.d)
     factors = [Cholesky.of(h + ridge) for h in data.hessian_sum(weights)]
     left = [
         scipy.linalg.solve_triangular(f.lower, g, lower=True)
         for f, g in zip(factors, gradient, strict=True)
     ]
-    return Retraining(weights, factors, float(np.linalg.norm(left)), tilt, s)
+    return Retraining(weights, factors, float(np.linalg.norm(left)), linear_term, s)
 
 
 def replayed(state: State, data: Engine) -> np.ndarray | None:

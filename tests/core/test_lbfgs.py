@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from unfit.core.lbfgs import compact_product, invert
+from unfit.core.kernels.lbfgs import compact_product, invert
 
 
 @given(seed=st.integers(0, 1000), pairs=st.integers(1, 2), d=st.integers(2, 30))

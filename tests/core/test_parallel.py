@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from unfit.core.parallel import available_threads, meet, new_meeting, run_threads
+from unfit.core.kernels.parallel import available_threads, meet, new_meeting, run_threads
 
 
 @njit(nogil=True)

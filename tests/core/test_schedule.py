@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unfit.core.schedule import (
+from unfit.core.kernels.schedule import (
     epoch_keys,
     epoch_order,
     epoch_windows,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from unfit.core.rows import BLOCK, add_gradient
-from unfit.core.schedule import epoch_order
+from unfit.core.kernels.rows import BLOCK, add_gradient
+from unfit.core.kernels.schedule import epoch_order
 from unfit.core.sgd import Plan, train_sgd
 from unfit.engines.cpu import CpuEngine
 
@@ -54,13 +54,15 @@ def test_float32_follows_float64():
     )
 
 
-def test_tilt_is_added_to_every_step():
+def test_linear_term_is_added_to_every_step():
     data, layout = laid_out()
     plan = Plan(5, 1, layout.n, 0.5, 1e-3)
-    tilt = np.random.default_rng(2).standard_normal((1, data.d))
+    linear_term = np.random.default_rng(2).standard_normal((1, data.d))
     zero = np.zeros((1, data.d))
     plain = train_sgd(layout, plan, zero)
-    np.testing.assert_allclose(train_sgd(layout, plan, zero, tilt=tilt), plain - 0.5 * tilt)
+    np.testing.assert_allclose(
+        train_sgd(layout, plan, zero, linear_term=linear_term), plain - 0.5 * linear_term
+    )
 
 
 def test_a_large_batch_is_summed_in_float64():

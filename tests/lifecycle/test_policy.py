@@ -115,7 +115,7 @@ def test_the_rehearsal_learns_c_from_the_papers_deletion(name: str) -> None:
     b = opened.baseline
     assert b.rows == data.n_remaining == 600  # the rehearsal has deleted nothing
     assert 0.4 < b.theta <= 0.45
-    assert b.accuracy == pytest.approx(opened.hits.mean())
+    assert b.accuracy == pytest.approx(opened.correct.mean())
     assert b.slope > 0
     if b.rehearsed_acc_err_init > 0.1 and b.rehearsed_acc_dis > 0.3:
         assert b.slope == pytest.approx(b.rehearsed_acc_dis / b.rehearsed_acc_err_init)
@@ -127,11 +127,11 @@ def test_a_step_measures_against_the_same_held_out_rows() -> None:
     opened = open_pipeline(method, data, test, np.random.default_rng(0))
     held_out = np.arange(50, 300)
     deleted = np.flatnonzero(data.codes == 1)[:200]
-    made = step(method, opened.state, data, deleted, test, held_out, opened.hits,
+    made = step(method, opened.state, data, deleted, test, held_out, opened.correct,
                 opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
     f = made.facts
     assert f.deleted == 200
-    assert f.initial_accuracy == pytest.approx(opened.hits[50:].mean())
+    assert f.initial_accuracy == pytest.approx(opened.correct[50:].mean())
     assert f.acc_err_init == pytest.approx(sape(f.initial_accuracy, f.accuracy))
     assert f.estimate == pytest.approx(opened.baseline.slope * f.acc_err_init)
     assert data.n_remaining == 600  # nothing was changed
@@ -142,7 +142,7 @@ def test_an_emptied_class_is_a_fact_and_not_an_unlearning() -> None:
     method = METHODS["fisher"](Settings())
     opened = open_pipeline(method, data, test, np.random.default_rng(0))
     everyone = np.flatnonzero(data.codes == 1)
-    made = step(method, opened.state, data, everyone, test, np.arange(300), opened.hits,
+    made = step(method, opened.state, data, everyone, test, np.arange(300), opened.correct,
                 opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
     assert made.facts.emptied == ("b",)
     assert made.state is opened.state
@@ -178,7 +178,7 @@ def test_most_of_a_rare_class_is_seen_and_one_row_is_not(share: float, seen: boo
     deleted = positive[: max(1, int(share * len(positive)))]
     held_out = np.arange(len(test))
     before = method.prepare(opened.state, data)
-    made = step(method, before, data, deleted, test, held_out, opened.hits,
+    made = step(method, before, data, deleted, test, held_out, opened.correct,
                 opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
     facts = measured(made, before, method, data, deleted, test, 0.0).facts
     assert facts.accuracy is not None

@@ -132,4 +132,6 @@ def test_a_state_does_not_show_its_secrets(rows):
     method, data = METHODS["fisher"](NOISY), engine(rows)
     state = method.train(data, np.random.default_rng(8))
     assert "centre" not in repr(state)
-    assert "tilt" not in repr(METHODS["influence"](NOISY).train(data, np.random.default_rng(9)))
+    assert "linear_term" not in repr(
+        METHODS["influence"](NOISY).train(data, np.random.default_rng(9))
+    )

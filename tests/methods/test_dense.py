@@ -28,7 +28,9 @@ def call_it_wide(monkeypatch):
 
 @pytest.mark.parametrize("solver", ["newton", "sgd"])
 @pytest.mark.parametrize("batch", [None, M // 2, M // 8, 7])
-@pytest.mark.parametrize("path", ["woodbury", "iterate", "factorize", "refined", "near", "cold"])
+@pytest.mark.parametrize(
+    "path", ["woodbury", "iterate", "factorize", "refined", "stale_inverse", "cold"]
+)
 @pytest.mark.parametrize("name", ["fisher", "influence"])
 def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatch):
     if path == "iterate":
@@ -38,16 +40,18 @@ def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatc
     deleted = np.sort(np.random.default_rng(1).choice(900, M, replace=False))
     method = METHODS[name](
         Settings(deletion_batch_size=batch, solver=solver, epochs=5, batch_size=100),
-        refine=path in ("refined", "near"),
+        refine=path in ("refined", "stale_inverse"),
     )
     state = method.train(data, np.random.default_rng(2))
     if path != "cold":
         state = method.prepare(state, data)
     if path == "factorize":
         state = replace(state, statistics=replace(state.statistics, factors=None))
-    if path == "near":  # an inverse from before the weights moved
+    if path == "stale_inverse":  # an inverse from before the weights moved
         moved = state.weights + 1e-3 * np.random.default_rng(4).standard_normal(data.d)
-        state = replace(state, weights=moved, statistics=None, near=state.statistics.factors)
+        state = replace(
+            state, weights=moved, statistics=None, stale_inverse=state.statistics.factors
+        )
     after = method.unlearn(state, data, deleted, np.random.default_rng(3))
     dense = reference.with_ones(X, True)
     for c in range(data.k):
@@ -69,9 +73,9 @@ def test_much_of_a_class_leaves_as_in_the_dense_formula(problem, name, share, ki
     deleted = np.unique(deleted)
     method = METHODS[name](Settings(deletion_batch_size=len(deleted)))
     state = method.prepare(method.train(data, np.random.default_rng(2)), data)
-    assert (state.statistics.sides is not None) == (n_classes == 2)
+    assert (state.statistics.class_split is not None) == (n_classes == 2)
     if n_classes == 2:
-        assert cheapest(state.statistics, len(deleted)) == "sides"
+        assert cheapest(state.statistics, len(deleted)) == "class split"
         monkeypatch.setattr(data, "hessian_sum", None)  # nobody falls back to a pass over all rows
     after = method.unlearn(state, data, deleted, np.random.default_rng(3))
     dense, gone = reference.with_ones(X, True)[40:], deleted - 40
@@ -110,7 +114,7 @@ def test_what_is_never_used_is_not_made(problem, monkeypatch):
         settings = Settings(deletion_batch_size=batch, sigma=sigma)
         method = METHODS["fisher"](settings, refine=refine)
         state = method.prepare(method.train(data, np.random.default_rng(2)), data)
-        made[batch, refine, sigma, order] = state.statistics.sides is not None
+        made[batch, refine, sigma, order] = state.statistics.class_split is not None
     wanted = (100, False, 0.0, "C")
     assert made == {case: case == wanted and n_classes == 2 for case in made}
 
@@ -168,7 +172,7 @@ def test_a_guide_that_does_not_lead_is_not_followed(problem, name):
     deleted = np.arange(0, 900, 45)
     cold = replace(state, statistics=None)
     expected = method.unlearn(cold, data, deleted, np.random.default_rng(3)).weights
-    lost = replace(cold, near=elsewhere)
+    lost = replace(cold, stale_inverse=elsewhere)
     found = method.unlearn(lost, data, deleted, np.random.default_rng(3)).weights
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 

@@ -75,15 +75,15 @@ def test_output_noise_is_white(data, name):
     assert_law(np.array(unlearned), centre, SIGMA**2 * np.eye(5))
 
 
-def test_influence_minimises_the_tilted_objective(data):
+def test_influence_minimises_the_objective_with_a_linear_term(data):
     method = METHODS["influence"](Settings(sigma=SIGMA, l2=1e-2))
-    tilts = []
+    linear_terms = []
     for seed in range(300):
         state = method.train(data, np.random.default_rng(seed))
         gradient = data.gradient_sum(state.weights) + 1e-2 * 120 * state.weights
-        np.testing.assert_allclose(gradient, -state.tilt, atol=1e-5)
-        tilts.append(state.tilt[0])
-    assert_law(np.array(tilts), np.zeros(5), SIGMA**2 * np.eye(5))
+        np.testing.assert_allclose(gradient, -state.linear_term, atol=1e-5)
+        linear_terms.append(state.linear_term[0])
+    assert_law(np.array(linear_terms), np.zeros(5), SIGMA**2 * np.eye(5))
 
 
 def test_every_batch_and_class_has_noise_of_its_own():

@@ -48,7 +48,7 @@ def forget_nothing(ws: Workspace, who: str) -> None:
     ws.forget(subjects=[who])
     with ws.session() as session:
         loaded = session.open_model()
-        loaded.state = replace(loaded.state, weights=before, statistics=None, near=None)
+        loaded.state = replace(loaded.state, weights=before, statistics=None, stale_inverse=None)
 
 
 def test_one_person_forgotten_and_one_who_is_not(ws: Workspace, tmp_path: Path) -> None:
@@ -184,7 +184,9 @@ def test_the_exit_code_is_the_verdict(tmp_path: Path) -> None:
         # as a method without a centre leaves it: noise is in all that is kept
         with ws.session() as session:
             loaded = session.open_model()
-            loaded.state = replace(loaded.state, kept_centre=None, statistics=None, near=None)
+            loaded.state = replace(
+                loaded.state, kept_centre=None, statistics=None, stale_inverse=None
+            )
         report = ws.audit(deleted=rows_of(who, tmp_path), random_state=0)
     assert report.outcome == "cannot tell"
     assert "nobody could tell" in report.verdict

@@ -43,7 +43,7 @@ def test_what_could_not_be_measured_is_unknown_in_the_records(ws: Workspace) -> 
 def test_the_accuracy_when_trained_is_of_the_people_held_out_now(ws: Workspace) -> None:
     with ws.session() as session:
         loaded = session.open_model()
-        n, wrong = loaded.dataset.n_train, np.flatnonzero(~loaded.initial_hits)
+        n, wrong = loaded.dataset.n_train, np.flatnonzero(~loaded.initially_correct)
         whose = loaded.dataset["subjects"][n + wrong[:6]]
         gone = [loaded.dataset.subject_ids.text(int(at)) for at in np.unique(whose)]
     trained = ws.store.employed()
@@ -54,7 +54,7 @@ def test_the_accuracy_when_trained_is_of_the_people_held_out_now(ws: Workspace) 
             loaded = session.open_model()
             left = loaded.test_positions(np.empty(0, np.int64))
         assert version.held_out is not None
-        same = float(loaded.initial_hits[left].mean())
+        same = float(loaded.initially_correct[left].mean())
         assert version.held_out.initial_accuracy == pytest.approx(same)
         assert trained is not None
         assert trained.accuracy is not None

@@ -95,7 +95,7 @@ def reproduce(
             _list(as_json)
             return
         folder = output or Path("reproduction-quick" if quick else "reproduction")
-        from unfit.core.parallel import available_threads
+        from unfit.core.kernels.parallel import available_threads
 
         named = tuple(filter(None, map(str.strip, (datasets or "").split(","))))
         study = study_of(

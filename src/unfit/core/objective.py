@@ -8,7 +8,7 @@ The functions here give the data terms; `Statistics` and the methods add the reg
 once for all: X (n, p) in float32 or float64, codes (n,) the class of each row, W (k, d) float64
 with d = p + 1 when there is an intercept (a column of ones that is never stored), k = 1 for two
 classes and otherwise one one-vs-rest problem per class. Sums are float64 whatever X is. Knows
-core.narrow and core.parallel.
+core.kernels.narrow and core.kernels.parallel.
 """
 
 import math
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from unfit.core.narrow import narrow, sums_of_narrow_rows
-from unfit.core.parallel import KERNEL, available_threads, run_threads
+from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
+from unfit.core.kernels.parallel import KERNEL, available_threads, run_threads
 
 BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve

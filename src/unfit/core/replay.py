@@ -2,8 +2,8 @@
 
 An exact step computes the batch's gradients; an approximate step corrects the stored gradient by
 the compact L-BFGS product and takes off the deleted rows, so that it touches only those rows and
-a handful of vectors. Reads one trajectory and writes another. Knows core.sgd, core.lbfgs,
-core.rows, core.schedule and core.parallel.
+a handful of vectors. Reads one trajectory and writes another. Knows core.sgd, core.kernels.lbfgs,
+core.kernels.rows, core.kernels.schedule and core.kernels.parallel.
 """
 
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from unfit.core.lbfgs import MEMORY, compact_coefficients, compact_middle
+from unfit.core.kernels.lbfgs import MEMORY, compact_coefficients, compact_middle
+from unfit.core.kernels.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
+from unfit.core.kernels.rows import BLOCK, FLUSH, add_gradient, add_to
+from unfit.core.kernels.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
 from unfit.core.objective import positive_codes
-from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
-from unfit.core.rows import BLOCK, FLUSH, add_gradient, add_to
-from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, find_positions
 from unfit.core.sgd import Layout, Plan, add_parts, descend, epoch_spans
 from unfit.progress import ProgressCallback
 
@@ -240,7 +240,7 @@ def _replay_kernel(
     scratch = np.zeros(width, X.dtype)
     residual = np.zeros(BLOCK, X.dtype)
     kept, gone = np.empty(batch + 1, np.int32), np.empty(batch + 1, np.int32)
-    deleted, g_keep, no_tilt = np.zeros(width), np.zeros(width), np.zeros(width)
+    deleted, g_keep, no_linear_term = np.zeros(width), np.zeros(width), np.zeros(width)
     s, y, v = np.zeros(width), np.zeros(width), np.zeros(d)
     coefficients = np.empty((2, MEMORY))
     mine = slice(d * thread // threads, d * (thread + 1) // threads)
@@ -326,5 +326,5 @@ def _replay_kernel(
                         pairs[c] = 0
                 new[t, 0, c, mine] = weights[c, mine]
                 new[t, 1, c, mine] = g_keep[mine]
-                descend(weights[c], g_keep, no_tilt, eta, lam, rounded[c])
+                descend(weights[c], g_keep, no_linear_term, eta, lam, rounded[c])
             half = 1 - half

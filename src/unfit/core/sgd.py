@@ -1,10 +1,10 @@
 """Mini-batch SGD on a laid-out copy of the rows, as one fused kernel.
 
-    w <- w - eta ( mean over the batch of (p - t) x  +  lam w  +  tilt )
+    w <- w - eta ( mean over the batch of (p - t) x  +  lam w  +  linear_term )
 
-`tilt` is sigma b / |D| for INFLUENCE and zero elsewhere. Rows are in the data's precision, the
-sum over at most FLUSH rows too; beyond that, and for w itself, float64. k one-vs-rest problems
-walk through the same batches. Knows core.parallel, core.rows and core.schedule.
+`linear_term` is sigma b / |D| for INFLUENCE and zero elsewhere. Rows are in the data's precision,
+the sum over at most FLUSH rows too; beyond that, and for w itself, float64. k one-vs-rest problems
+walk through the same batches. Knows core.objective and core.kernels.
 """
 
 import math
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
+from unfit.core.kernels.rows import BLOCK, FLUSH, add_gradient, add_to
+from unfit.core.kernels.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
 from unfit.core.objective import positive_codes
-from unfit.core.parallel import KERNEL, available_threads, meet, new_meeting, run_threads
-from unfit.core.rows import BLOCK, FLUSH, add_gradient, add_to
-from unfit.core.schedule import epoch_keys, epoch_windows, fill_slots, rank_at, window_rows
 from unfit.progress import ProgressCallback
 
 WORTH_A_BARRIER = 1 << 13  # multiply-adds of a step: fewer are done before threads have met
@@ -89,7 +89,7 @@ def train_sgd(
     plan: Plan,
     start: np.ndarray,
     *,
-    tilt: np.ndarray | None = None,
+    linear_term: np.ndarray | None = None,
     trajectory: np.ndarray | None = None,
     threads: int | None = None,
     progress: ProgressCallback | None = None,
@@ -104,9 +104,9 @@ def train_sgd(
         threads = min(available_threads(), 1 + plan.batch_size * k * width // WORTH_A_BARRIER)
     weights = np.zeros((threads, k, width))
     weights[:, :, :d] = start
-    tilt_padded = np.zeros((k, width))
-    if tilt is not None:
-        tilt_padded[:, :d] = tilt
+    padded_term = np.zeros((k, width))
+    if linear_term is not None:
+        padded_term[:, :d] = linear_term
     stored = np.empty((0, 2, k, d)) if trajectory is None else trajectory
     parts = np.zeros((2, k, threads, width))
     for first, last in epoch_spans(plan.epochs, layout.n * k * width):
@@ -116,7 +116,7 @@ def train_sgd(
             thread: int, first: int = first, last: int = last, meeting: np.ndarray = meeting
         ) -> None:
             _sgd_kernel(
-                layout.X, layout.codes, positive_codes(k), weights[thread], tilt_padded, stored,
+                layout.X, layout.codes, positive_codes(k), weights[thread], padded_term, stored,
                 parts, meeting, thread, threads, np.uint64(plan.seed), first, last,
                 plan.batch_size, layout.window, plan.learning_rate, plan.l2,
             )  # fmt: skip
@@ -147,20 +147,25 @@ def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
 
 @njit(**KERNEL)
 def descend(
-    w: np.ndarray, mean: np.ndarray, tilt: np.ndarray, eta: float, lam: float, rounded: np.ndarray
+    w: np.ndarray,
+    mean: np.ndarray,
+    linear_term: np.ndarray,
+    eta: float,
+    lam: float,
+    rounded: np.ndarray,
 ) -> None:
-    """w <- w - eta (mean + lam w + tilt), and its copy in the data's precision."""
+    """w <- w - eta (mean + lam w + linear_term), and its copy in the data's precision."""
     for j in range(w.size):
-        w[j] -= eta * (mean[j] + lam * w[j] + tilt[j])
+        w[j] -= eta * (mean[j] + lam * w[j] + linear_term[j])
         rounded[j] = w[j]
 
 
 @njit(**KERNEL)
 def _sgd_kernel(
-    X: np.ndarray, codes: np.ndarray, positive: np.ndarray, weights: np.ndarray, tilt: np.ndarray,
-    stored: np.ndarray, parts: np.ndarray, meeting: np.ndarray, thread: int,
-    threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int, window: int,
-    eta: float, lam: float,
+    X: np.ndarray, codes: np.ndarray, positive: np.ndarray, weights: np.ndarray,
+    linear_term: np.ndarray, stored: np.ndarray, parts: np.ndarray, meeting: np.ndarray,
+    thread: int, threads: int, seed: np.uint64, first_epoch: int, last_epoch: int, batch: int,
+    window: int, eta: float, lam: float,
 ) -> None:  # fmt: skip
     # Every thread keeps its own w, adds up its share of the batch, and meets the others once a
     # step; parts alternates between two halves so that nobody overwrites what another still reads.
@@ -208,5 +213,5 @@ def _sgd_kernel(
                 if keep and thread == t % threads:
                     stored[t, 0, c] = weights[c, :d]
                     stored[t, 1, c] = mean[:d]
-                descend(weights[c], mean, tilt[c], eta, lam, rounded[c])
+                descend(weights[c], mean, linear_term[c], eta, lam, rounded[c])
             half = 1 - half

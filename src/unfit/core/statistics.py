@@ -2,7 +2,7 @@
 
 Sums over the remaining rows equal sums over all rows minus sums over the deleted ones, at the
 same w. So forgetting m rows costs O(m d^2 + d^3 / 3), whatever n is; with factors kept, less.
-Everything includes the regulariser. Knows core.objective, core.factors and core.sides.
+Everything includes the regulariser. Knows core.objective, core.factors and core.class_split.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from unfit.core.class_split import ClassSplit
+from unfit.core.deleted_sums import rough_products
 from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
-from unfit.core.leaving import rough_products
 from unfit.core.objective import (
     Rows,
     hessian_sum,
@@ -20,7 +21,6 @@ from unfit.core.objective import (
     root_weighted,
     value_gradient_sum,
 )
-from unfit.core.sides import Sides
 
 FEW_ROWS_PER_COLUMN = 0.25  # Woodbury pays for m below this share of d,
 FEW_ROWS_OF_ALL = 0.1  # and converges fast for m below this share of n
@@ -30,15 +30,15 @@ MANY_ROWS_OF_ALL = 0.4  # and no more than this share of all
 PRECISION, ROUGH_PRECISION = 1e-11, 3e-7  # relative, of what is iterated with float64 or 32 rows
 SPECTRUM_UP_TO = 1024  # columns for which 10 d^3 of eigh ahead of time are acceptable
 
-Way = Literal["woodbury", "sides", "iterate", "factorize"]
+Way = Literal["woodbury", "class split", "iterate", "factorize"]
 
 
 @dataclass(frozen=True)
 class Statistics:
     """Gradient (k, d) and Hessian (k, d, d) sums over n rows at weights (k, d), with l2 n inside.
 
-    factors: one Inverse or Spectrum per problem, or None where nobody prepared them. sides: of two
-    classes, where many rows are expected to leave at a time.
+    factors: one Inverse or Spectrum per problem, or None where nobody prepared them.
+    class_split: sums of each of two classes, where many rows are expected to leave at a time.
     """
 
     weights: np.ndarray
@@ -47,7 +47,7 @@ class Statistics:
     n: int
     l2: float
     factors: Sequence[Inverse | Spectrum] | None = None
-    sides: Sides | None = None
+    class_split: ClassSplit | None = None
 
     @classmethod
     def of_sums(
@@ -88,7 +88,7 @@ class Statistics:
         return replace(self, factors=[kind.of(h) for h in self.hessian_sum])
 
 
-def worth_sides(k: int, d: int, m: int) -> bool:
+def worth_class_split(k: int, d: int, m: int) -> bool:
     """Whether sums of each class pay, where m rows are expected to leave at a time."""
     return k == 1 and WIDE <= d <= SPECTRUM_UP_TO and m >= FEW_ROWS
 
@@ -103,7 +103,7 @@ def cheapest(statistics: Statistics, m: int) -> Way:
     if m < few and m <= FEW_ROWS_OF_ALL * statistics.n:
         return "woodbury"
     if iterable and m <= MANY_ROWS_OF_ALL * statistics.n:
-        return "iterate" if statistics.sides is None else "sides"
+        return "iterate" if statistics.class_split is None else "class split"
     return "factorize"
 
 
@@ -120,7 +120,10 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
         return factors_less(statistics, hessian_sum(rows, W), len(rows))
     if statistics.factors is None:
         raise ValueError("no factors were prepared")
-    if way in ("iterate", "sides"):  # sides are an engine's to ask, which knows where rows lie
+    if way in (
+        "iterate",
+        "class split",
+    ):  # only an engine, which knows where rows lie, can use a class split
         return _corrected(statistics, rows, shift)
     margin = margins(rows.X, W)
     return [

@@ -10,11 +10,11 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from unfit.core.class_split import ClassSplit
 from unfit.core.factors import Factor
 from unfit.core.objective import Rows
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan
-from unfit.core.sides import Sides
 from unfit.core.statistics import Statistics
 from unfit.progress import ProgressCallback
 
@@ -63,11 +63,11 @@ class Engine(Protocol):
         """The gradient (k, d) and Hessian (k, d, d) sums of the given rows."""
         ...
 
-    def sides(self, known: Statistics) -> Sides | None:
+    def class_split(self, known: Statistics) -> ClassSplit | None:
         """Sums of each of two classes at the weights of those known, where they can be used."""
         ...
 
-    def by_sides(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
+    def by_class_split(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
         """The gradient sum (1, d) of the given rows, and the Hessian of those that remain then.
 
         From sums of each class: where most of one goes, the rows that stay are looked at.
@@ -112,7 +112,7 @@ class Engine(Protocol):
         plan: Plan,
         start: np.ndarray,
         *,
-        tilt: np.ndarray | None = None,
+        linear_term: np.ndarray | None = None,
         trajectory: np.ndarray | None = None,
         progress: ProgressCallback | None = None,
     ) -> np.ndarray: ...

@@ -9,13 +9,13 @@ from typing import Self
 
 import numpy as np
 
-from unfit.core import leaving, objective, replay, sgd
+from unfit.core import deleted_sums, objective, replay, sgd
+from unfit.core.class_split import ClassSplit
 from unfit.core.dual import WIDE_FROM, Gram
 from unfit.core.factors import Cholesky, Factor
+from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
 from unfit.core.objective import Rows
-from unfit.core.parallel import CACHE_LINE, VECTOR
 from unfit.core.sgd import Layout
-from unfit.core.sides import Sides
 from unfit.core.statistics import Statistics
 
 
@@ -88,9 +88,9 @@ class CpuEngine:
         return self.rows.take(rows)
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return leaving.sums_of_rows(self.rows, rows, W)
+        return deleted_sums.sums_of_rows(self.rows, rows, W)
 
-    def sides(self, known: Statistics) -> Sides | None:
+    def class_split(self, known: Statistics) -> ClassSplit | None:
         if self.k != 1 or not self.rows.X.flags.c_contiguous:
             return None
         W, ridge, zeros = known.weights, known.l2 * known.n, self.remaining & (self.codes == 0)
@@ -98,12 +98,12 @@ class CpuEngine:
         both = np.array([gradient, known.gradient_sum[0] - ridge * W[0] - gradient])
         counts = int(np.count_nonzero(zeros)), known.n - int(np.count_nonzero(zeros))
         of_zeros = self.hessian_sum(W, zeros)[0]
-        return Sides.of(known.hessian_sum[0], of_zeros, both, counts, ridge, self.rows.X.dtype)
+        return ClassSplit.of(known.hessian_sum[0], of_zeros, both, counts, ridge, self.rows.X.dtype)
 
-    def by_sides(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
-        if known.sides is None:
+    def by_class_split(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
+        if known.class_split is None:
             raise ValueError("no sums of each class were prepared")
-        return known.sides.leave(self.rows, self.remaining, rows, known.weights, known.l2)
+        return known.class_split.leave(self.rows, self.remaining, rows, known.weights, known.l2)
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return objective.margins(self.rows.X[rows], W)

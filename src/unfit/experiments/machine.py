@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from unfit.core.parallel import available_threads
+from unfit.core.kernels.parallel import available_threads
 
 PACKAGES = ("unfit", "numpy", "scipy", "numba", "scikit-learn", "torch")
 

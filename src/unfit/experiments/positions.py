@@ -28,7 +28,7 @@ from unfit.experiments.deletions import count_of
 from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
-from unfit.lifecycle.pipeline import hits, rehearse
+from unfit.lifecycle.pipeline import correct, rehearse
 from unfit.methods import Method, State
 
 BATCHES = 20  # of a data set that has no published stream
@@ -111,7 +111,7 @@ class _Walk:
         data, entry = laboratory.data, laboratory.data.entry
         test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept)
         rng = generator("rehearsal", laboratory.name, self._seed)
-        right = hits(self._start.weights, test)
+        right = correct(self._start.weights, test)
         baseline = rehearse(
             self._method, self._start, laboratory.engine, test, right, rng, entry.theta,
             entry.target,

@@ -19,7 +19,7 @@ from unfit.experiments.contenders import CONTENDERS, Contender
 from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
-from unfit.lifecycle.pipeline import Baseline, hits, rehearse, step
+from unfit.lifecycle.pipeline import Baseline, correct, rehearse, step
 from unfit.lifecycle.policy import Always, Disparity, Never, Policy, decide
 from unfit.methods import Method, State
 
@@ -65,7 +65,7 @@ class Opened:
     method: Method
     state: State
     test: Rows
-    hits: np.ndarray
+    correct: np.ndarray
     baseline: Baseline
     rehearsal: float
 
@@ -75,7 +75,7 @@ def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> 
     test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept)
     method = laboratory.method(contender, 0.0)
     state = laboratory.trained_by(contender, 0.0, seed)
-    right = hits(state.weights, test)
+    right = correct(state.weights, test)
     rng = generator("rehearsal", laboratory.name, law, seed)
     start = perf_counter()
     baseline = rehearse(
@@ -101,7 +101,7 @@ def _one(
     and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone.
     """
     policy, data, test = policy_of(name), laboratory.engine.shared(), opened.test
-    method, initial, baseline = opened.method, opened.hits, opened.baseline
+    method, initial, baseline = opened.method, opened.correct, opened.baseline
     rng = generator("stream", laboratory.name, name, retrained[0].deletion.seed)
     classes = [str(c) for c in range(laboratory.data.k)]
     everyone = np.arange(len(test))
@@ -120,7 +120,7 @@ def _one(
         updated, state = done.state.weights, done.state
         if verdict.retrain:
             state = State(contender.name, after.weights, data.n_remaining)
-            initial = hits(state.weights, test)
+            initial = correct(state.weights, test)
             baseline = replace(baseline, rows=data.n_remaining, accuracy=float(initial.mean()))
         start = perf_counter()
         state = method.prepare(state, data)

@@ -21,7 +21,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from unfit.core.parallel import available_threads
+from unfit.core.kernels.parallel import available_threads
 from unfit.data import catalog
 from unfit.errors import BadInput, UnfitError
 from unfit.experiments.contenders import CONTENDERS

@@ -35,14 +35,14 @@ def distance_left(
     W, mask = state.centre, data.without(deleted)
     ridge = method.settings.l2 * state.n
     gradient = data.gradient_sum(W, mask) + ridge * W
-    if state.tilt is not None:
-        gradient = gradient + state.tilt
+    if state.linear_term is not None:
+        gradient = gradient + state.linear_term
     length = float(np.linalg.norm(W)) or 1.0
     bound = float(np.linalg.norm(gradient)) / (ridge * length)
     if bound <= _CLOSE:  # the objective is curved by the ridge at least
         return bound, state
-    if state.near is not None:
-        left = [near.inverse @ g for near, g in zip(state.near, gradient, strict=True)]
+    if state.stale_inverse is not None:
+        left = [stale.inverse @ g for stale, g in zip(state.stale_inverse, gradient, strict=True)]
     else:
         if state.statistics is None:
             state = replace(state, statistics=method.statistics(data, W, mask))

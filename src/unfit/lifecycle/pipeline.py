@@ -56,7 +56,7 @@ class Opened:
 
     state: State
     baseline: Baseline
-    hits: np.ndarray
+    correct: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Step:
     unlearned: bool = True
 
 
-def hits(weights: np.ndarray, test: Rows) -> np.ndarray:
+def correct(weights: np.ndarray, test: Rows) -> np.ndarray:
     """Which rows are predicted right, (n,) bool."""
     if len(test) == 0:
         return np.zeros(0, np.bool_)
@@ -91,7 +91,7 @@ def open_pipeline(
     with phase("train"):
         state = method.train(data, rng, progress)
     with phase("evaluate"):
-        right = hits(state.weights, test)
+        right = correct(state.weights, test)
     with phase("rehearse"):
         baseline = rehearse(method, state, data, test, right, rng, theta)
     return Opened(state, baseline, right)
@@ -141,7 +141,7 @@ def rehearse(
     gone = data.take(deleted)
     of_updated = accuracy(predicted(gone.X, updated.weights), gone.codes)
     of_retrained = accuracy(predicted(gone.X, retrained), gone.codes)
-    after = float(hits(updated.weights, test).mean())
+    after = float(correct(updated.weights, test).mean())
     acc_dis = accuracy_disparity(of_retrained, of_updated)
     acc_err = sape(initial, after)
     seen_dis = max(acc_dis, 50.0 / (len(gone) * max(of_retrained, 0.01)))
@@ -163,14 +163,14 @@ def step(
     deleted: np.ndarray,
     test: Rows,
     held_out: np.ndarray,
-    initial_hits: np.ndarray,
+    initially_correct: np.ndarray,
     baseline: Baseline,
     class_names: list[str],
     rng: np.random.Generator,
     phase: Phase = untimed,
 ) -> Step:
     """Unlearn and evaluate. deleted: training positions; held_out: those of the test rows that
-    are still there; initial_hits: which test rows the baseline's model got right.
+    are still there; initially_correct: which test rows the baseline's model got right.
 
     A class that loses its last row leaves nothing to unlearn towards: the state stays as it is and
     the facts say so.
@@ -181,8 +181,8 @@ def step(
     if len(deleted) and not emptied:
         with phase("unlearn"):
             state = method.unlearn(state, data, deleted, rng)
-    initial = float(initial_hits[held_out].mean())
-    now = float(hits(state.weights, test)[held_out].mean())
+    initial = float(initially_correct[held_out].mean())
+    now = float(correct(state.weights, test)[held_out].mean())
     error = sape(initial, now)
     gone = baseline.rows - data.n_remaining + len(deleted)
     facts = Facts(

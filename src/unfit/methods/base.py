@@ -67,17 +67,18 @@ class State:
 
     weights (k, d) are what is released; n rows they stand for. kept_centre: the same weights
     before noise was added, or None where none was; see `centre`. statistics: sums at exactly the
-    centre, or None if nobody prepared them. near: an inverse Hessian a problem, of these rows but
-    from before the centre moved: a guide. tilt (k, d): sigma b of INFLUENCE's objective.
-    run: DELTAGRAD's stored training; spare: a second file, ready to take the next one, once.
+    centre, or None if nobody prepared them. stale_inverse: one inverse Hessian per
+    problem, of these rows but from before the centre moved: a guide. linear_term (k, d): sigma b of
+    INFLUENCE's objective. run: DELTAGRAD's stored training; spare: a second file, ready to take
+    the next one, once.
     """
 
     method: str
     weights: np.ndarray
     n: int
     statistics: Statistics | None = field(default=None, repr=False)
-    near: Sequence[Inverse] | None = field(default=None, repr=False)
-    tilt: np.ndarray | None = field(default=None, repr=False)
+    stale_inverse: Sequence[Inverse] | None = field(default=None, repr=False)
+    linear_term: np.ndarray | None = field(default=None, repr=False)
     run: Run | None = field(default=None, repr=False)
     spare: Reserve | None = field(default=None, repr=False)
     kept_centre: np.ndarray | None = field(default=None, repr=False)
@@ -97,8 +98,8 @@ class State:
         arrays = {"weights": self.weights, "n": np.array(self.n)}
         if self.kept_centre is not None:
             arrays["centre"] = self.kept_centre
-        if self.tilt is not None:
-            arrays["tilt"] = self.tilt
+        if self.linear_term is not None:
+            arrays["tilt"] = self.linear_term
         if self.statistics is not None:
             arrays |= {
                 "gradient_sum": self.statistics.gradient_sum,
@@ -141,7 +142,7 @@ class State:
             weights,
             n,
             statistics=statistics,
-            tilt=arrays.get("tilt"),
+            linear_term=arrays.get("tilt"),
             run=run,
             kept_centre=centre,
         )
@@ -215,25 +216,25 @@ class Method(ABC):
         rng: np.random.Generator,
         *,
         mask: np.ndarray | None = None,
-        tilt: np.ndarray | None = None,
+        linear_term: np.ndarray | None = None,
         start: np.ndarray | None = None,
         progress: ProgressCallback | None = None,
     ) -> np.ndarray:
         """Weights trained by this method's solver, without noise."""
         if self.solver == "sgd":
-            return self._sgd(data, rng, mask, tilt, progress)
-        return self._newton(data, mask, tilt, start).weights
+            return self._sgd(data, rng, mask, linear_term, progress)
+        return self._newton(data, mask, linear_term, start).weights
 
     def _newton(
         self,
         data: Engine,
         mask: np.ndarray | None,
-        tilt: np.ndarray | None,
+        linear_term: np.ndarray | None,
         start: np.ndarray | None,
     ) -> newton.Minimum:
         n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
         ridge = self.settings.l2 * n
-        slope = np.zeros((data.k, data.d)) if tilt is None else tilt
+        slope = np.zeros((data.k, data.d)) if linear_term is None else linear_term
 
         def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             value, gradient = data.value_gradient_sum(W, mask)
@@ -256,13 +257,15 @@ class Method(ABC):
 
     def _sgd(
         self, data: Engine, rng: np.random.Generator, mask: np.ndarray | None,
-        tilt: np.ndarray | None, progress: ProgressCallback | None,
+        linear_term: np.ndarray | None, progress: ProgressCallback | None,
     ) -> np.ndarray:  # fmt: skip
         row_of = random_order(data.remaining if mask is None else mask, rng)
         plan = self.plan(rng, len(row_of))
-        per_row = None if tilt is None else tilt / len(row_of)
+        per_row = None if linear_term is None else linear_term / len(row_of)
         start = random_start(rng, data)
-        weights = data.sgd(data.lay_out(row_of), plan, start, tilt=per_row, progress=progress)
+        weights = data.sgd(
+            data.lay_out(row_of), plan, start, linear_term=per_row, progress=progress
+        )
         data.drop_layout()
         return finite(weights)
 
@@ -323,7 +326,9 @@ def with_noise(centred: State, released: np.ndarray) -> State:
 
 
 def moved(
-    state: State, weights: np.ndarray, n: int, near: Sequence[Inverse] | None = None
+    state: State, weights: np.ndarray, n: int, stale_inverse: Sequence[Inverse] | None = None
 ) -> State:
     """The state after its centre moved: what was known at the old one is a guide at best."""
-    return State(state.method, weights, n, near=near, tilt=state.tilt)
+    return State(
+        state.method, weights, n, stale_inverse=stale_inverse, linear_term=state.linear_term
+    )

@@ -2,7 +2,8 @@
 
     w <- w + H(w; D')^-1 gradient(w; D_m)
 
-Training minimises the objective tilted by sigma b.w, b drawn once; unlearning adds no noise.
+Training minimises the objective plus a linear term sigma b.w, b drawn once; unlearning adds no
+noise.
 """
 
 from collections.abc import Sequence
@@ -24,11 +25,11 @@ class Influence(OneStep):
     def train(
         self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
     ) -> State:
-        tilt = None
+        linear_term = None
         if self.settings.sigma > 0:
-            tilt = self.settings.sigma * standard_normal(rng, (data.k, data.d))
-        weights = self.optimum(data, rng, tilt=tilt, progress=progress)
-        return State(self.name, weights, data.n_remaining, tilt=tilt)
+            linear_term = self.settings.sigma * standard_normal(rng, (data.k, data.d))
+        weights = self.optimum(data, rng, linear_term=linear_term, progress=progress)
+        return State(self.name, weights, data.n_remaining, linear_term=linear_term)
 
     def step(
         self,

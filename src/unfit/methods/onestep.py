@@ -14,8 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from unfit.core.deleted_sums import gradient_by_blas
 from unfit.core.factors import Factor, Inverse, Product, Refined, TooFar
-from unfit.core.leaving import gradient_by_blas
 from unfit.core.objective import Rows, margins, root_weighted
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
@@ -24,7 +24,7 @@ from unfit.core.statistics import (
     factors_less,
     factors_without,
     gradient_of_rows,
-    worth_sides,
+    worth_class_split,
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
@@ -111,8 +111,8 @@ class OneStep(Method):
         if way == "factorize":
             gradient, hessian = data.sums_of(W, batch)
             factors = factors_less(known, hessian, len(batch))
-        elif way == "sides":
-            gradient, factor = data.by_sides(known, batch)
+        elif way == "class split":
+            gradient, factor = data.by_class_split(known, batch)
             factors = [factor]
         else:
             rows = data.take(batch)
@@ -155,14 +155,16 @@ class OneStep(Method):
     ) -> tuple[Sequence[Factor] | None, Sequence[Inverse] | None]:
         """Factors of about the Hessians without the rows, and inverses for the next time."""
         known = state.statistics
-        near = state.near
+        stale_inverse = state.stale_inverse
         if known is not None and known.factors is not None:
-            near = [factor for factor in known.factors if isinstance(factor, Inverse)] or None
-        if near is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+            stale_inverse = [
+                factor for factor in known.factors if isinstance(factor, Inverse)
+            ] or None
+        if stale_inverse is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
             return (None if known is None else factors_without(known, rows)), None
         margin, shift = margins(rows.X, state.weights), self.settings.l2 * len(rows)
         U = [root_weighted(rows.X, column, rows.intercept) for column in margin.T]
-        pairs = list(zip(near, U, strict=True))
+        pairs = list(zip(stale_inverse, U, strict=True))
         guides = [one.without(u, shift, len(rows) / state.n) for one, u in pairs]
         return guides, [one.downdated(u, shift) for one, u in pairs]
 
@@ -177,6 +179,6 @@ class OneStep(Method):
         wants_roots = self.roots and self.settings.sigma > 0
         statistics = statistics.with_factors(wants_roots)
         batch = self.settings.deletion_batch_size or 0
-        if not wants_roots and not self._refines and worth_sides(data.k, data.d, batch):
-            statistics = replace(statistics, sides=data.sides(statistics))
+        if not wants_roots and not self._refines and worth_class_split(data.k, data.d, batch):
+            statistics = replace(statistics, class_split=data.class_split(statistics))
         return replace(state, statistics=statistics)

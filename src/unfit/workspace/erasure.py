@@ -181,17 +181,17 @@ def _without_held_out(session: Session, model: Model, positions: np.ndarray) -> 
     """The model stays; its file loses what it says of these rows."""
     left = model.test_positions(positions)
     found = drift.held_out_quality(model.state.weights, model.test_rows().take(left))
-    hits = _hits_without(model, positions)
+    correct = _correct_without(model, positions)
     before = model.version.held_out
     seen = HeldOut(
         majority=found.majority,
         log_loss=found.log_loss,
         auc=found.auc,
-        initial_accuracy=float(model.initial_hits[left].mean()) if len(left) else None,
+        initial_accuracy=float(model.initially_correct[left].mean()) if len(left) else None,
         log_loss_change=None if before is None else before.log_loss_change,
     )
     return {
-        "model_sha": session.artifacts.put_arrays(model_arrays(model.state, hits)),
+        "model_sha": session.artifacts.put_arrays(model_arrays(model.state, correct)),
         "subjects": _subjects_left(model.dataset, model.live, positions),
         "accuracy": found.accuracy,
         "held_out": seen,
@@ -221,7 +221,7 @@ def _evaluated(
     try:
         step = pipeline.step(
             model.method, model.state, model.data, leaving, model.test_rows(), held_out,
-            model.initial_hits, model.baseline, list(model.card.classes), rng, watch.phase,
+            model.initially_correct, model.baseline, list(model.card.classes), rng, watch.phase,
         )  # fmt: skip
         if step.unlearned and len(leaving):
             left = model.test_rows().take(held_out)
@@ -251,8 +251,8 @@ def _updated(
     until: datetime | None, watch: Stopwatch,
 ) -> NewVersion:  # fmt: skip
     with watch.phase("write"):
-        hits = _hits_without(model, positions)
-        sha = session.artifacts.put_arrays(model_arrays(step.state, hits))
+        correct = _correct_without(model, positions)
+        sha = session.artifacts.put_arrays(model_arrays(step.state, correct))
         card, card_sha = _card_without(model, positions), model.version.card_sha
         if card != model.card:
             card_sha = session.artifacts.put_json(card.to_json())
@@ -291,10 +291,10 @@ def _card_without(model: Model, positions: np.ndarray) -> Card:
     return replace(model.card, encoding=constants.changes(model, positions).encoding)
 
 
-def _hits_without(model: Model, positions: np.ndarray) -> np.ndarray:
-    hits, n = model.initial_hits.copy(), model.dataset.n_train
-    hits[positions[positions >= n] - n] = False
-    return hits
+def _correct_without(model: Model, positions: np.ndarray) -> np.ndarray:
+    correct, n = model.initially_correct.copy(), model.dataset.n_train
+    correct[positions[positions >= n] - n] = False
+    return correct
 
 
 def _moved(
@@ -305,7 +305,7 @@ def _moved(
     if len(leaving):
         model.card = _card_without(model, positions)
         constants.without(model, leaving)
-    model.initial_hits = _hits_without(model, positions)
+    model.initially_correct = _correct_without(model, positions)
     model.data.forget(leaving)
     model.live[positions] = False
     model.version = version

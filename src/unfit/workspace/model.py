@@ -102,7 +102,7 @@ class Model:
     baseline: Baseline
     data: CpuEngine
     state: State
-    initial_hits: np.ndarray  # over the held-out rows: right in the baseline's model
+    initially_correct: np.ndarray  # over the held-out rows: right in the baseline's model
     live: np.ndarray  # over all rows
     class_of_label: np.ndarray
     sums: Sums | None = None  # of the training rows, for the constants; made when needed
@@ -145,10 +145,10 @@ def engine_of(
     return data
 
 
-def model_arrays(state: State, initial_hits: np.ndarray) -> dict[str, np.ndarray]:
+def model_arrays(state: State, initially_correct: np.ndarray) -> dict[str, np.ndarray]:
     """What goes into a model's file; statistics have one of their own."""
     arrays = {k: v for k, v in state.to_arrays().items() if k not in _STATISTICS}
-    return arrays | {"initial_hits": initial_hits.astype(np.uint8)}
+    return arrays | {"initial_hits": initially_correct.astype(np.uint8)}
 
 
 def statistics_arrays(state: State) -> dict[str, np.ndarray] | None:
@@ -194,10 +194,10 @@ def open_model(version: Version, artifacts: Artifacts, folder: Path) -> Model:
     if state.n != data.n_remaining:
         raise Damaged(f"the model stands for {state.n:,} rows, but {data.n_remaining:,} are left")
     state = method.recentred(state, data)  # if the file is from before centres were kept
-    initial_hits = arrays["initial_hits"] != 0
+    initially_correct = arrays["initial_hits"] != 0
     baseline = Baseline.of(version.baseline)
     return Model(
-        version, dataset, card, method, baseline, data, state, initial_hits, live, of_label
+        version, dataset, card, method, baseline, data, state, initially_correct, live, of_label
     )
 
 

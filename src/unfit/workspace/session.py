@@ -281,7 +281,7 @@ class Session:
     def ready_model(self) -> Model:
         """The employed version, able to unlearn fast: with a guide, or prepared."""
         model = self.open_model()
-        return model if model.state.near is not None else self.prepared_model()
+        return model if model.state.stale_inverse is not None else self.prepared_model()
 
     def purge_expired(self) -> int:
         """Remove deleted rows that were kept for audits long enough; how many."""

@@ -17,7 +17,7 @@ from unfit.core import exact
 from unfit.core.kernels import kernels_loaded
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
-from unfit.lifecycle.pipeline import hits
+from unfit.lifecycle.pipeline import correct
 from unfit.methods import Method
 from unfit.store.records import Times
 
@@ -121,5 +121,5 @@ def warm_up(method: Method, data: CpuEngine) -> None:
     for gone in (np.array([0]), np.arange(1, 10)):
         state = method.unlearn(state, engine, gone, rng)
         engine.forget(gone)
-        hits(state.weights, Rows(few, codes, data.rows.intercept))
+        correct(state.weights, Rows(few, codes, data.rows.intercept))
     _warmed.add(key)

@@ -46,7 +46,7 @@ class Fresh:
     def employed(self, version: Version) -> Model:
         return Model(
             version, self.dataset, self.card, self.method, self.opened.baseline, self.data,
-            self.opened.state, self.opened.hits, self.dataset.live, self.class_of_label,
+            self.opened.state, self.opened.correct, self.dataset.live, self.class_of_label,
         )  # fmt: skip
 
 
@@ -146,7 +146,7 @@ def save(
     """Write a freshly trained model's files."""
     opened = fresh.opened
     with watch.phase("write"):
-        model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.hits))
+        model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.correct))
         card_sha = artifacts.put_json(fresh.card.to_json())
     return NewVersion(
         kind=kind,

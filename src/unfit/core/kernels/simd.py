@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from unfit.core.parallel import CACHE_LINE, VECTOR
+from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
 
 _FAST = ("reassoc", "contract", "nsz", "arcp")
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from unfit.core import narrow
-from unfit.core.leaving import sums_of_rows
+from unfit.core.deleted_sums import sums_of_rows
+from unfit.core.kernels import narrow
 from unfit.core.objective import Rows, hessian_sum
 
 

@@ -3,13 +3,13 @@
 BLAS wants scaled rows in memory, and to gather and scale them costs more than the product itself
 where rows have fifty columns. Here a thread gathers a few rows at a time, which stay in its L1
 cache until their margins, gradient and outer products are done. Sums are in the precision of the
-rows over FLUSH of them, float64 across. Knows core.rows, core.simd and core.parallel.
+rows over FLUSH of them, float64 across.
 """
 
 import numpy as np
 from numba import njit
 
-from unfit.core.parallel import (
+from unfit.core.kernels.parallel import (
     CACHE_LINE,
     KERNEL,
     VECTOR,
@@ -17,8 +17,8 @@ from unfit.core.parallel import (
     prefetch,
     run_threads,
 )
-from unfit.core.rows import BLOCK, FLUSH, add_gradient, block_of
-from unfit.core.simd import TILE, outer1, outer2, outer3, scale1
+from unfit.core.kernels.rows import BLOCK, FLUSH, add_gradient, block_of
+from unfit.core.kernels.simd import TILE, outer1, outer2, outer3, scale1
 
 NARROW = 1024  # bytes of a row up to which this beats BLAS
 _ACCUMULATORS = (

@@ -3,7 +3,7 @@
     gradient += sum over rows of (sigmoid(x.w) - t) x
 
 Rows are taken four at a time so that w and the gradient are loaded once for four rows, and each
-row is read once: its second use finds it in the cache. Knows core.parallel and core.simd.
+row is read once: its second use finds it in the cache.
 """
 
 import math
@@ -13,8 +13,8 @@ from numba import njit
 from numba.core import types
 from numba.extending import overload
 
-from unfit.core.parallel import FASTMATH, KERNEL, prefetch
-from unfit.core.simd import add4, dot4
+from unfit.core.kernels.parallel import FASTMATH, KERNEL, prefetch
+from unfit.core.kernels.simd import add4, dot4
 
 BLOCK = 32  # at most so many rows wait, margins known, for their gradient to be added
 BLOCK_BYTES = 12 << 10  # and so many bytes of them: they must still be in the L1 cache then

@@ -13,7 +13,7 @@ between steps.
 import numpy as np
 from numba import njit
 
-from unfit.core.parallel import KERNEL
+from unfit.core.kernels.parallel import KERNEL
 
 MEMORY = 2  # pairs kept, first in first out
 

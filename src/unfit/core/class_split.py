@@ -15,7 +15,7 @@ the diagonal that this would have if every class lost a fair sample take a few p
 V. Threads share both, meet three times a pass, and each keeps its own copy of the small vectors.
 
 Rows are read where they lie: to copy them costs as much as several passes. Knows core.factors,
-core.noise, core.objective, core.rows, core.simd and core.parallel.
+core.noise, core.objective, core.kernels.rows, core.kernels.simd and core.kernels.parallel.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,7 @@ import scipy.linalg
 from numba import njit
 
 from unfit.core.factors import Factor, TooFar
-from unfit.core.noise import inverse_fourth_root_by_lanczos
-from unfit.core.objective import Rows, check_index
-from unfit.core.parallel import (
+from unfit.core.kernels.parallel import (
     KERNEL,
     VECTOR,
     available_threads,
@@ -35,8 +33,10 @@ from unfit.core.parallel import (
     new_meeting,
     run_threads,
 )
-from unfit.core.rows import FLUSH, add_to, sigmoid_inplace
-from unfit.core.simd import add4, dot4
+from unfit.core.kernels.rows import FLUSH, add_to, sigmoid_inplace
+from unfit.core.kernels.simd import add4, dot4
+from unfit.core.noise import inverse_fourth_root_by_lanczos
+from unfit.core.objective import Rows, check_index
 
 PRECISION = {"float32": 3e-6, "float64": 1e-11}  # of |H^(-1/2) residual|, relative
 _FAITHFUL = 1e-4  # that V^T H V may be off I, once V is rounded as the rows are
@@ -45,7 +45,7 @@ _LEAST = 1e-3  # of the diagonal: a class that goes altogether leaves nothing in
 
 
 @dataclass(frozen=True)
-class Sides:
+class ClassSplit:
     """What is kept of two classes at the weights of a model; the Hessian has the regulariser in it.
 
     vectors: V in the precision of the rows, and its transpose; values: of class 0; gradients (2, d)
@@ -65,7 +65,7 @@ class Sides:
     def of(
         cls, hessian: np.ndarray, of_class_0: np.ndarray, gradients: np.ndarray,
         counts: tuple[int, int], ridge: float, dtype: np.dtype,
-    ) -> "Sides | None":  # fmt: skip
+    ) -> "ClassSplit | None":  # fmt: skip
         """None where the Hessian is so ill-conditioned that float32's V would mislead."""
         values, V = scipy.linalg.eigh(of_class_0, hessian, check_finite=False)
         of_ridge = ridge * np.einsum("ij,ij->j", V, V)
@@ -77,7 +77,7 @@ class Sides:
 
     def leave(
         self, rows: Rows, remaining: np.ndarray, gone: np.ndarray, W: np.ndarray, l2: float
-    ) -> tuple[np.ndarray, "Sided"]:
+    ) -> tuple[np.ndarray, "SplitFactor"]:
         """The gradient (k, d) of the rows that go, and the Hessian of those that remain then."""
         check_index(gone, len(rows))
         leaving = np.bincount(rows.codes[gone], minlength=2)
@@ -101,7 +101,7 @@ class Sides:
         seen, weights = _look(rows, index, sign, W)
         shares = leaving / np.maximum(1, self.counts)
         diagonal = self._diagonal(shares, len(gone) / sum(self.counts))
-        factor = Sided(self, rows, index, weights, going, float(extra), diagonal)
+        factor = SplitFactor(self, rows, index, weights, going, float(extra), diagonal)
         return (gradient + seen)[None], factor
 
     def _diagonal(self, shares: np.ndarray, of_all: float) -> np.ndarray:
@@ -112,10 +112,10 @@ class Sides:
 
 
 @dataclass(frozen=True)
-class Sided(Factor):
+class SplitFactor(Factor):
     """H - D - shift I, D by the smaller side."""
 
-    sides: Sides
+    class_split: ClassSplit
     rows: Rows
     index: np.ndarray
     weights: np.ndarray
@@ -132,8 +132,9 @@ class Sided(Factor):
 
         def body(t: int) -> None:
             met[t] = _solve(
-                self.rows.X, self.index, self.weights, self.rows.intercept, self.sides.vectors,
-                self.sides.transposed, self.going, self.extra, self.diagonal, rhs,
+                self.rows.X, self.index, self.weights, self.rows.intercept,
+                self.class_split.vectors, self.class_split.transposed, self.going, self.extra,
+                self.diagonal, rhs,
                 PRECISION[self.rows.X.dtype.name], shared, parts, meeting, t, threads,
             )  # fmt: skip
 
@@ -143,7 +144,7 @@ class Sided(Factor):
         return np.asarray(shared[0])
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
-        H, HV = self.sides.hessian, self.sides.hessian @ self.sides.vectors
+        H, HV = self.class_split.hessian, self.class_split.hessian @ self.class_split.vectors
         X, p = self.rows.X[self.index], self.rows.X.shape[1]
 
         def product(v: np.ndarray) -> np.ndarray:

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from unfit.core import sides as module
+from unfit.core import class_split as module
+from unfit.core.class_split import ClassSplit
 from unfit.core.factors import TooFar
 from unfit.core.objective import Rows
-from unfit.core.sides import Sides
 
 L2 = 1e-2
 
@@ -29,7 +29,7 @@ class Case:
         self.W = rng.standard_normal((1, self.dense.shape[1]))
         of = [self.remaining & (codes == c) for c in (0, 1)]
         self.counts = tuple(int(mask.sum()) for mask in of)
-        self.sides = Sides.of(
+        self.class_split = ClassSplit.of(
             self.hessian(self.remaining), self.hessian(of[0], l2=0),
             np.array([self.gradient(mask, l2=0) for mask in of]), self.counts,
             l2 * sum(self.counts), X.dtype,
@@ -56,7 +56,7 @@ class Case:
         return mask
 
     def leave(self, gone):
-        return self.sides.leave(self.rows, self.remaining, gone, self.W, self.l2)
+        return self.class_split.leave(self.rows, self.remaining, gone, self.W, self.l2)
 
 
 @given(
@@ -124,8 +124,8 @@ def test_what_float32_cannot_hold_is_not_made():
     rng = np.random.default_rng(0)
     turned, _ = np.linalg.qr(rng.standard_normal((20, 20)))
     X = (rng.standard_normal((300, 20)) * np.geomspace(1, 1e-5, 20)) @ turned
-    assert Case(0, X=X.astype(np.float32), l2=1e-12).sides is None
-    assert Case(0, X=X, l2=1e-12).sides is not None
+    assert Case(0, X=X.astype(np.float32), l2=1e-12).class_split is None
+    assert Case(0, X=X, l2=1e-12).class_split is not None
 
 
 @pytest.mark.parametrize("wrong", [[-1], [120], [3, 3]])

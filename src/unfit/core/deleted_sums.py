@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from unfit.core.narrow import narrow
+from unfit.core.kernels.narrow import narrow
 from unfit.core.objective import (
     Rows,
     block_rows,
