@@ -38,8 +38,9 @@ reproduce: .venv/demo .venv/kernels
 	$(BIN)/python -m pip install --quiet --editable '.[experiments,service]'
 	touch $@
 
-.venv/test: pyproject.toml | .venv/bin/python
+.venv/test: pyproject.toml tests/plugin/pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --no-deps --editable tests/plugin
 	touch $@ .venv/demo
 
 # numba caches a kernel under its own file's date and does not see that a file it calls changed.

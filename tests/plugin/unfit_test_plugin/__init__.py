@@ -1,0 +1,1 @@
+"""Extensions of unfit that live in a package of their own, one module each."""
