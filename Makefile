@@ -1,16 +1,32 @@
-# Two targets for everybody: `make demo` shows the main job, `make test` runs the tests.
-# Both create .venv and install what they need.
+# Two targets for everybody: `make demo` shows the main job, `make test` runs the tests of a working
+# day. `make test-all` runs every test. All create .venv and install what they need.
 PYTHON ?= python3
 BIN := .venv/bin
-CORE := $(wildcard src/unfit/core/*.py src/unfit/core/kernels/*.py)
+CORE := $(shell find src/unfit/core -name '*.py')
 
-.PHONY: demo test lint format lock bench reproduce clean
+.PHONY: demo test test-slow test-all coverage docs lint format lock bench reproduce clean
 
 demo: .venv/demo .venv/kernels
 	$(BIN)/unfit demo
 
+# Files of tests go to as many processes as there are cores, with one thread of BLAS each; what needs
+# the machine for itself comes after that, in one process.
+BESIDE := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+
 test: .venv/test .venv/kernels
-	$(BIN)/python -m pytest
+	$(BESIDE) -m "not slow and not alone"
+
+test-slow: .venv/test .venv/kernels
+	$(BESIDE) -m "slow and not alone"
+	$(BIN)/python -m pytest -m alone
+
+test-all: test test-slow
+
+coverage: .venv/test .venv/kernels
+	$(BESIDE) -m "not slow and not alone" --cov --cov-report=term:skip-covered
+
+docs: .venv/test
+	$(BIN)/mkdocs build --strict --quiet
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -1,10 +1,16 @@
-"""Shared settings: the same examples on every machine, and no deadline on a shared one.
+"""Settings of every test: tiers, groups for parallel runs, the same examples on every machine, and
+one PostgreSQL for all tests that want it.
 
-And one PostgreSQL for all tests that want it.
+`make test` runs what is not slow, `make test-all` everything. Markers, in pyproject.toml too:
+
+slow    not in the quick tier. The same test on PostgreSQL is slow by itself, except in tests/store.
+path    one way of its kind through the whole system, which the quick tier takes on PostgreSQL too.
+alone   needs the machine for itself, and is never run beside other tests.
 """
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import matplotlib
 import pytest
@@ -16,6 +22,30 @@ matplotlib.use("Agg")
 os.environ.setdefault("NO_COLOR", "1")
 settings.register_profile("unfit", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("unfit")
+
+HERE = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tiny" in getattr(item, "fixturenames", ()):  # a whole study, done once in one process
+            item.add_marker("slow")
+            item.add_marker(pytest.mark.xdist_group("study"))
+        if on_postgresql(item) and not item.get_closest_marker("path"):
+            item.add_marker("slow")
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(HERE))))
+
+
+def on_postgresql(item: pytest.Item) -> bool:
+    """Whether it repeats on PostgreSQL what another test does on SQLite."""
+    chosen = getattr(item, "callspec", None)
+    return (
+        chosen is not None
+        and chosen.params.get("database") == "postgresql"
+        and "store" not in item.path.parts
+    )
 
 
 @pytest.fixture(scope="session")

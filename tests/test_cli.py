@@ -38,6 +38,7 @@ def test_the_shell_can_complete_commands():
     assert run(app, [], prog_name="unfit", env=environment).output.split() == ["retrain"]
 
 
+@pytest.mark.slow
 def test_demo_tells_the_whole_story(tmp_path):
     folder = tmp_path / "demo"
     for _ in range(2):  # and can be told again
@@ -173,6 +174,7 @@ def _seconds(shown):
     return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
 
 
+@pytest.mark.slow
 def test_bench_on_built_in_data(tmp_path):
     output = tmp_path / "bench.json"
     result = run(

@@ -40,6 +40,7 @@ def people_as_adult(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNFIT_DATA", str(tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("people_as_adult")
 def test_sequences_and_rates(capsys: pytest.CaptureFixture[str]) -> None:
     study.main(("sequences", "rate"), quick=True, names=["people"])
@@ -48,6 +49,7 @@ def test_sequences_and_rates(capsys: pytest.CaptureFixture[str]) -> None:
     assert tables[0].endswith("| 0 |")  # cards that differ
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("UNFIT_DATA" not in os.environ, reason="needs the data sets")
 def test_on_the_data_itself(capsys: pytest.CaptureFixture[str]) -> None:
     study.main(("sequences",), quick=True, names=["Adult", "Diabetes"])

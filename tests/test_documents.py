@@ -64,6 +64,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_guide(folder: Path) -> None:
     found = run_guide.blocks(GUIDE)
     assert len(found) >= 8
@@ -82,6 +83,7 @@ def test_the_guide_shows_what_it_claims() -> None:
     assert re.search(r"version \d+: retrained: .*\b(over|changed)\b", GUIDE)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_readme(folder: Path) -> None:
     commands = [c for kind, text in run_guide.blocks(README) if kind == "console"
                 for c in run_guide.commands(text)]  # fmt: skip
@@ -95,6 +97,7 @@ def test_every_command_of_the_readme(folder: Path) -> None:
     run_guide.run("python", snippet, folder)
 
 
+@pytest.mark.slow
 def test_every_example_in_the_help(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     runner = CliRunner()

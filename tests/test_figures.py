@@ -449,6 +449,7 @@ def test_forget_says_how_long_the_commit_the_purge_and_the_command_took(
     assert found["command_seconds"] >= found["seconds"] + found["purge_seconds"]
 
 
+@pytest.mark.slow
 def test_the_demo_says_what_its_requests_answered(tmp_path: Path) -> None:
     answers = [
         _answer(1, 0.010, 0.1, "employ", 0.3), _answer(2, 0.030, 0.3, "employ", 0.5),

@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.alone
+@pytest.mark.slow
 def test_a_short_load_with_a_kill_loses_nothing(tmp_path):
     output = tmp_path / "figures.json"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

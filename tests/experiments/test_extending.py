@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 GUIDE = Path(__file__).parents[2] / "docs" / "extending.md"
-pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not installed"),
+]
 
 
 def blocks(language):

@@ -173,6 +173,7 @@ def command(*arguments, folder, **options):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_nothing_is_lost_and_nothing_repeated(tmp_path):
     file = extension(tmp_path)
     arguments = ("deletion-laws", "noise", "--with", str(file), "--datasets", "tiny",
@@ -200,6 +201,7 @@ def test_killed_and_resumed_nothing_is_lost_and_nothing_repeated(tmp_path):
     assert (merged["_merge"] == "both").all()  # the very rows, times included
 
 
+@pytest.mark.slow
 def test_workers_end_when_the_first_process_is_killed(tmp_path):
     file = extension(tmp_path)
     process = command("noise", "--with", str(file), "--datasets", "tiny", "--workers", "1",
@@ -239,6 +241,7 @@ add_law("sleepy", sleepy)
 """
 
 
+@pytest.mark.slow
 def test_workers_end_in_the_middle_of_a_run(tmp_path):
     file = extension(tmp_path)
     slow = tmp_path / "slow.py"

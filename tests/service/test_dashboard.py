@@ -66,6 +66,7 @@ def page(watched: Watched, service: Service) -> Page:
     return watched.sign_in(service.token("admin"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_opens_and_draws_its_charts(
     chromium: Browser, service: Service, shoot: Callable[[Page, str], None], scheme: str
@@ -86,6 +87,7 @@ def test_every_page_opens_and_draws_its_charts(
     assert watched.wrong == []
 
 
+@pytest.mark.slow
 def test_the_pages_fit_a_small_screen(
     chromium: Browser, service: Service, shoot: Callable[[Page, str], None]
 ) -> None:
@@ -99,6 +101,7 @@ def test_the_pages_fit_a_small_screen(
     context.close()
 
 
+@pytest.mark.slow
 def test_without_scripts_the_facts_are_there(
     chromium: Browser, service: Service, shoot: Callable[[Page, str], None]
 ) -> None:
@@ -118,6 +121,7 @@ def test_without_scripts_the_facts_are_there(
     context.close()
 
 
+@pytest.mark.slow
 def test_only_a_known_token_signs_in(watched: Watched, service: Service) -> None:
     page = watched.page
     page.goto(f"{service.url}/versions")
@@ -159,6 +163,7 @@ def test_an_erasure_is_filed_and_followed_until_it_is_in_force(
     expect(main).not_to_contain_text("p0010")
 
 
+@pytest.mark.slow
 def test_a_person_is_looked_up(page: Page, service: Service) -> None:
     def look_up(person: str) -> None:
         page.goto(f"{service.url}/erasures")
@@ -177,6 +182,7 @@ def test_a_person_is_looked_up(page: Page, service: Service) -> None:
     assert "p0012" not in page.url
 
 
+@pytest.mark.slow
 def test_an_erasure_that_waits_is_cancelled(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/erasures")
     with service.worker_stopped():
@@ -190,6 +196,7 @@ def test_an_erasure_that_waits_is_cancelled(page: Page, service: Service) -> Non
     expect(page.locator("#look-up .tag").first).to_have_text("remembered")
 
 
+@pytest.mark.slow
 def test_a_form_that_says_nothing_is_told_so(
     watched: Watched, page: Page, service: Service
 ) -> None:
@@ -208,6 +215,7 @@ def test_a_form_that_says_nothing_is_told_so(
     watched.wrong = [w for w in watched.wrong if "422" not in w and "404" not in w]
 
 
+@pytest.mark.slow
 def test_an_audit_is_started_and_read(
     page: Page, service: Service, shoot: Callable[[Page, str], None]
 ) -> None:
@@ -223,6 +231,7 @@ def test_an_audit_is_started_and_read(
     expect(page.locator("h1")).to_contain_text("Audit of version")
 
 
+@pytest.mark.slow
 def test_versions_are_compared_exported_and_retrained(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/versions")
     page.fill("#a", "1")
@@ -239,6 +248,7 @@ def test_versions_are_compared_exported_and_retrained(page: Page, service: Servi
     expect(page.locator("tbody .tag").first).to_have_text("retrained")
 
 
+@pytest.mark.slow
 def test_who_may_not_sees_no_door_and_finds_none(
     chromium: Browser, service: Service
 ) -> None:  # fmt: skip
@@ -257,6 +267,7 @@ def test_who_may_not_sees_no_door_and_finds_none(
     context.close()
 
 
+@pytest.mark.slow
 def test_a_change_wants_the_word_of_the_session(page: Page, service: Service) -> None:
     (cookie,) = page.context.cookies()
     with httpx.Client(cookies={cookie["name"]: cookie["value"]}) as stranger:
@@ -270,6 +281,7 @@ def test_a_change_wants_the_word_of_the_session(page: Page, service: Service) ->
                 assert "not of your session" in answer.text
 
 
+@pytest.mark.slow
 def test_the_overview_keeps_itself_up_to_date(page: Page, service: Service) -> None:
     forgotten = page.locator(".fact", has_text="People forgotten").locator(".value")
     before = int(forgotten.inner_text())
@@ -281,6 +293,7 @@ def test_the_overview_keeps_itself_up_to_date(page: Page, service: Service) -> N
     expect(page.locator(".banner.good")).to_be_visible(timeout=20_000)
 
 
+@pytest.mark.slow
 def test_pages_work_by_keyboard(page: Page, service: Service) -> None:
     page.goto(f"{service.url}/erasures")
     page.keyboard.press("Tab")
@@ -298,6 +311,7 @@ def test_pages_work_by_keyboard(page: Page, service: Service) -> None:
     expect(page.locator("h1")).to_contain_text("Erasure ")
 
 
+@pytest.mark.slow
 def test_an_erasure_that_matched_nobody_is_not_green_and_offers_who_was_meant(
     page: Page, service: Service, shoot: Callable[[Page, str], None]
 ) -> None:

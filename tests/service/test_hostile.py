@@ -232,6 +232,7 @@ def predicts(running: Running) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("way", ["declared", "chunked"])
 def test_a_hundred_megabytes_are_refused_and_not_kept(
@@ -267,6 +268,7 @@ def test_what_is_declared_too_large_is_answered_before_it_is_sent(running: Runni
     assert b"over 8 MB" in said
 
 
+@pytest.mark.slow
 def test_a_thousand_idle_connections_keep_nobody_out(running: Running) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
@@ -310,6 +312,7 @@ def file(running: Running, subject: str) -> int:
     return until(filed, "an answer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["api", "worker"])
 def test_a_child_that_is_killed_is_started_again_and_erasures_are_applied_once(
     on_sqlite: Kept, tmp_path: Path, kind: str
@@ -355,6 +358,7 @@ def with_an_audit(running: Running) -> list[int]:
     return until(found, "the job")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_service_that_is_told_to_stop_leaves_no_process(
     on_sqlite: Kept, tmp_path: Path, number: signal.Signals
@@ -369,6 +373,7 @@ def test_a_service_that_is_told_to_stop_leaves_no_process(
     assert "Traceback" not in running.log.read_text()
 
 
+@pytest.mark.slow
 def test_a_service_whose_first_process_is_killed_leaves_no_process(
     on_sqlite: Kept, tmp_path: Path
 ) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from services import until
 
 from unfit.service.log import Log
@@ -28,6 +29,7 @@ def test_a_line_is_one_object() -> None:
     assert said == {"event": "request", "route": "/v1/é\n", "ms": 1.5, "token": None}
 
 
+@pytest.mark.alone
 def test_lines_that_are_held_back_come_soon_and_all_of_them() -> None:
     written = Slow()
     log = Log(written, every=0.01)

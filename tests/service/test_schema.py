@@ -67,6 +67,7 @@ def cases() -> list[tuple[str, GenerationMode]]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "mode"), cases())
 def test_the_api_is_as_its_schema_says(
     api: Any, served: tuple[str, dict[str, str], dict[str, Any]], name: str, mode: GenerationMode

@@ -9,6 +9,7 @@ import pytest
 from workspaces import Kept, as_before, signature
 
 import unfit
+from tiers import mostly_slow
 from unfit.clock import now
 from unfit.points import POINTS
 from unfit.workspace import Workspace
@@ -38,7 +39,8 @@ def settled(folder: Path) -> dict:
         return signature(ws)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.path
+@pytest.mark.parametrize("point", mostly_slow(POINTS, ["forget.committed", "purge.rows-erased"]))
 def test_a_killed_process_leaves_the_old_state_or_the_new(
     point: str, untrained: Kept, trained: Kept, tmp_path: Path
 ) -> None:
@@ -80,6 +82,7 @@ def test_every_point_in_the_code_is_listed_and_every_listed_one_is_in_the_code()
     assert len(POINTS) == len(set(POINTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["forget.unlearned", "forget.committed", "purge.files-removed"])
 def test_a_worker_killed_while_another_takes_over(
     point: str, trained: Kept, tmp_path: Path
@@ -95,6 +98,7 @@ def test_a_worker_killed_while_another_takes_over(
     _check_all_forgotten(ours, [*first, *second])
 
 
+@pytest.mark.slow
 def test_two_workers_at_once(trained: Kept, tmp_path: Path) -> None:
     ours = trained.copy(tmp_path / "ours")
     shared = [f"p{i:04d}" for i in range(10)]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,6 +17,8 @@ from remaining import differing
 from unfit import points
 from unfit.points import POINTS
 from unfit.workspace import Workspace
+
+pytestmark = pytest.mark.slow
 
 SUBJECTS = [f"p{i:04d}" for i in range(60)] + ["nobody", "p9999"]
 ROWS = [f"r{i:05d}" for i in range(0, 200, 7)]
