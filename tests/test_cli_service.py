@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from workspaces import Kept, make
 
 from unfit.cli import app
-from unfit.store.access import Access
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def test_a_token_is_made_listed_and_revoked(kept: Kept) -> None:
     text = made.stdout.splitlines()[0]
     assert "shown only now" in made.stdout
     with kept.open() as ws:
-        found = Access(ws.store).by_text(text)
+        found = ws.store.tokens.by_text(text)
     assert found is not None
     assert (found.name, found.roles) == ("the till", {"predict", "erase"})
     assert f"unfit token revoke {found.public}" in made.stdout
@@ -66,7 +65,7 @@ def test_a_token_is_made_listed_and_revoked(kept: Kept) -> None:
     (line,) = [t for t in listed(kept) if t["id"] == found.public]
     assert line["revoked_at"]
     with kept.open() as ws:
-        assert Access(ws.store).by_text(text) is None
+        assert ws.store.tokens.by_text(text) is None
 
 
 def test_a_token_as_json(kept: Kept) -> None:
@@ -114,7 +113,7 @@ def test_a_workspace_without_a_model_is_not_served(untrained: Kept) -> None:
     for command in ("serve", "worker"):
         said(run(untrained, command), "no model yet; `unfit train` makes one")
     with untrained.open() as ws:
-        assert Access(ws.store).tokens() == []
+        assert ws.store.tokens.all() == []
 
 
 def test_a_port_that_is_taken_or_an_address_that_is_not_ours(kept: Kept) -> None:
@@ -149,7 +148,7 @@ def test_the_first_time_a_token_for_everything_is_shown_and_never_again(tmp_path
     assert shown.startswith("dashboard and API: http://127.0.0.1:")
     (text,) = [word for word in shown.split() if word.startswith("unfit_")]
     with kept.open() as ws:
-        found = Access(ws.store).by_text(text)
+        found = ws.store.tokens.by_text(text)
         assert found is not None
         assert found.roles == {"admin"}
     assert "unfit_" not in start()

@@ -35,8 +35,7 @@ from unfit.clock import now
 from unfit.service.api import schemas
 from unfit.service.auth import COOKIE
 from unfit.service.worker import PURGE_SECONDS
-from unfit.store.access import Access
-from unfit.store.jobs import LEASE_SECONDS, Jobs
+from unfit.store.leases import LEASE_SECONDS
 from unfit.workspace import Workspace
 from unfit.workspace.results import Forgotten
 
@@ -123,7 +122,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Told"]:
             ws.forget(subjects=[who])
         ws.retrain()
         ws.forget(subjects=[WAITS[:-1] + "1", "nobody", GONE[0]])
-        jobs = Jobs(ws.store)
+        jobs = ws.store.jobs
         asked = jobs.submit("audit", {}, now())
         report = ws.audit(draws=1, random_state=0)
         jobs.finish(asked, now(), audit_id=report.id, version=report.version)
@@ -141,7 +140,7 @@ class Told:
     table: pa.Table
 
     def page(self, path: str) -> str:
-        access = Access(self.service.workspace.store)
+        access = self.service.workspace.store.tokens
         admin = access.by_text(self.service.headers["Authorization"].removeprefix("Bearer "))
         assert admin is not None
         session = access.sign_in(admin, now(), timedelta(hours=1))
@@ -304,7 +303,7 @@ def truth(told: Told) -> Truth:
         answered = ws.predict(told.table)
         assert answered.table is not None
         predicted = np.array(answered.table["prediction"].to_pylist())
-        versions = ws.store.versions()
+        versions = ws.store.versions.find()
     trained = live.copy()
     trained[held_out] = False
     labels = np.array(told.table["label"].to_pylist())
@@ -409,7 +408,7 @@ def test_times_of_the_pages_are_those_of_the_records(told: Told) -> None:
     assert cards["A retraining, whole"].startswith(_shown(alone))
     assert _cards(told.page("/"))["Time per erasure"].startswith(_shown(whole))
     with Workspace(told.service.kept.folder) as ws:
-        last = [v for v in ws.store.versions() if v.kind == "updated"][-1]
+        last = [v for v in ws.store.versions.find() if v.kind == "updated"][-1]
     assert last.times is not None
     assert last.times.rows_read is not None
     text = " ".join(told.page("/method").split())
@@ -433,7 +432,7 @@ def test_forget_says_how_long_the_commit_the_purge_and_the_command_took(
     assert said is not None
     commit, purge, whole = (_seconds(each) for each in said.groups())
     with own.open() as ws:
-        version = ws.store.versions()[-1]
+        version = ws.store.versions.find()[-1]
     assert version.times is not None
     assert version.times.purge is not None
     assert commit == pytest.approx(version.seconds, abs=0.06)  # as it is rounded
@@ -443,7 +442,7 @@ def test_forget_says_how_long_the_commit_the_purge_and_the_command_took(
     answer = run(app, ["forget", "-w", str(own.folder), "--json", "--subject", "p0041"])
     found = json.loads(answer.stdout)
     with own.open() as ws:
-        version = ws.store.versions()[-1]
+        version = ws.store.versions.find()[-1]
     assert version.times is not None
     assert (found["seconds"], found["purge_seconds"]) == (version.seconds, version.times.purge)
     assert found["command_seconds"] >= found["seconds"] + found["purge_seconds"]
@@ -459,7 +458,7 @@ def test_the_demo_says_what_its_requests_answered(tmp_path: Path) -> None:
     kept = make(tmp_path / "w", None)
     with kept.open() as ws:
         wave = story._wave("random", answers, ws)
-        version = ws.store.employed()
+        version = ws.store.versions.active()
     assert version is not None
     assert (wave.requests, wave.people, wave.rows) == (5, 15, 30)
     assert wave.seconds == 0.020  # of those answered by unlearning, to the commit

@@ -214,17 +214,17 @@ class Study:
             with Workspace(self.folder / name) as ws:
                 self.found.remembered[name] = len(remembered(ws, listed))
                 self.found.caught_up[name] = ws.caught_up()
-                version = ws.store.employed()
+                version = ws.store.versions.active()
                 self.found.versions[name] = 0 if version is None else version.number
 
 
 def remembered(ws: Workspace, listed: list[str]) -> list[str]:
     """Who of the list has rows that are not forgotten."""
-    version = ws.store.employed()
+    version = ws.store.versions.active()
     assert version is not None
     assert version.generation is not None
     dataset = Dataset(ws.folder / "data" / version.generation)
-    gone = {row for row, _ in ws.store.forgotten_rows()}
+    gone = {row for row, _ in ws.store.forgotten.rows()}
     found = []
     for person in listed:
         rows = dataset.subject_rows(person)

@@ -37,12 +37,12 @@ def check(folder: Path, recording: Recording, rows_of: Mapping[str, int]) -> Fin
     accepted = [e for e in recording.erasures if e.accepted is not None]
     lost, twice, remembered = [], [], []
     with Workspace(folder) as workspace:
-        version = workspace.store.employed()
+        version = workspace.store.versions.active()
         assert version is not None
         assert version.generation is not None
         dataset = Dataset(folder / "data" / version.generation)
         by_key: dict[str, list] = {}
-        for request in workspace.store.requests():
+        for request in workspace.store.requests.find():
             by_key.setdefault(request.key, []).append(request)
         for erasure in accepted:
             found = by_key.get(erasure.key, [])
@@ -54,8 +54,8 @@ def check(folder: Path, recording: Recording, rows_of: Mapping[str, int]) -> Fin
                 twice.append(f"{erasure.key}: {said}")
             if _rows_left(dataset, erasure.subject):
                 remembered.append(erasure.key)
-        kinds = Counter(v.kind for v in workspace.store.versions())
-        forgotten, _ = workspace.store.counts_forgotten()
+        kinds = Counter(v.kind for v in workspace.store.versions.find())
+        forgotten, _ = workspace.store.forgotten.counts()
     named = [r.key for requests in by_key.values() for r in requests if r.state == "applied"]
     sent = {e.key: e for e in recording.erasures}
     gone = sum(rows_of[sent[key].subject] for key in named if key in sent)

@@ -18,7 +18,6 @@ from typing import TypeVar
 
 from unfit.errors import BadInput, Unavailable
 
-
 T = TypeVar("T")
 
 

@@ -27,7 +27,6 @@ from unfit.service.app import make_app
 from unfit.service.log import Log
 from unfit.service.protocol import PatientProtocol
 from unfit.service.worker import Worker
-from unfit.store.access import Access
 from unfit.workspace import Workspace
 
 PATIENCE = 60.0  # seconds until a test gives up; none waits for them
@@ -46,7 +45,7 @@ def until(true: Callable[[], Any], what: str = "it", patience: float = PATIENCE)
 
 def token(folder: Path, *roles: str) -> str:
     with Workspace(folder) as ws:
-        return Access(ws.store).create("a test", roles, now())[1]
+        return ws.store.tokens.create("a test", roles, now())[1]
 
 
 def bearer(text: str) -> dict[str, str]:

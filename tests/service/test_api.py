@@ -23,7 +23,6 @@ from unfit.data.encoding import Encoding
 from unfit.data.objects import ObjectEncoder
 from unfit.service import event_streams
 from unfit.service.api.predictions import ARROW
-from unfit.store.access import Access
 
 JSON = {"Content-Type": "application/json"}
 NASTY = [
@@ -421,7 +420,7 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
             assert follow(other).status_code == 200  # others are not kept out
             until(lambda: len(asked) >= 3, "some questions")
             assert all(ids == [1] for ids in asked)
-            Access(ws.store).revoke(mine.split("_")[1], now())
+            ws.store.tokens.revoke(mine.split("_")[1], now())
             for stream in mine_open:  # each comes to its end, though the erasure still waits
                 assert stream.read().count(b"event: state") == 1
             until(lambda: len(app.state.event_streams) == 1, "their end")
@@ -594,7 +593,7 @@ def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
         answer = service.post("/v1/predictions", json={"rows": rows()}, headers=bearer(text))
         assert answer.status_code == 200
     with service.kept.open() as elsewhere:
-        Access(elsewhere.store).revoke(text.split("_")[1], now())
+        elsewhere.store.tokens.revoke(text.split("_")[1], now())
     answer = service.post("/v1/predictions", json={"rows": rows()}, headers=bearer(text))
     refused(answer, 401, "a token is wanted")
     assert answer.headers["www-authenticate"].startswith("Bearer")
@@ -614,7 +613,7 @@ def test_who_is_revoked_while_the_gate_looks_is_not_remembered(
         if given == text:
             monkeypatch.setattr(access, "by_text", read)
             with service.kept.open() as elsewhere:
-                Access(elsewhere.store).revoke(text.split("_")[1], now())
+                elsewhere.store.tokens.revoke(text.split("_")[1], now())
             assert service.get("/v1/status").status_code == 200  # others are admitted meanwhile
         return found
 
@@ -716,7 +715,7 @@ def test_what_breaks_is_logged_by_its_kind_and_said_without_its_words(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("p0003 has a secret")
 
-    monkeypatch.setattr(service.workspace.store, "request_counts", broken)
+    monkeypatch.setattr(service.workspace.store.requests, "counts", broken)
     answer = service.get("/v1/status")
     refused(answer, 500, "the log says more")
     assert "secret" not in answer.text + service.written.getvalue()

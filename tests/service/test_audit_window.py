@@ -9,7 +9,6 @@ from workspaces import Kept
 
 from unfit.clock import now
 from unfit.service.auth import COOKIE, Principal
-from unfit.store.access import Access
 from unfit.store.schema import versions
 from unfit.workspace import Workspace
 
@@ -20,7 +19,7 @@ def with_window(on_sqlite: Kept, tmp_path: Path, window: str) -> Kept:
 
 
 def page(service: Service, path: str, **options: object) -> str:
-    access = Access(service.workspace.store)
+    access = service.workspace.store.tokens
     token = access.by_text(service.headers["Authorization"].split()[1])
     assert token is not None
     session = access.sign_in(token, now(), timedelta(hours=1))
@@ -35,7 +34,7 @@ def test_rows_kept_for_audits_are_named_on_pages_and_in_the_api(
     kept = with_window(on_sqlite, tmp_path, "30d")
     with kept.open() as ws:
         made = ws.forget(subjects=["p0003"], key="a")
-        (request,) = ws.store.requests(key="a")
+        (request,) = ws.store.requests.find(key="a")
     assert made.kept_until is not None
     shown = f"{made.kept_until:%Y-%m-%d %H:%M:%S}"
     with serving(kept) as service:
@@ -68,7 +67,7 @@ def test_a_person_whose_rows_are_kept_is_not_said_to_have_none_left(
     with kept.open() as ws:
         ws.forget(subjects=["p0003"])
     with serving(kept) as service:
-        access = Access(service.workspace.store)
+        access = service.workspace.store.tokens
         token = access.by_text(service.headers["Authorization"].split()[1])
         assert token is not None
         session = access.sign_in(token, now(), timedelta(hours=1))
@@ -106,10 +105,10 @@ def test_a_window_that_ends_while_the_worker_waits_wakes_it(
     kept = with_window(on_sqlite, tmp_path, "30d")
     with working(kept.folder) as work, kept.open() as ws:
         ws.submit(subjects=["p0003"])
-        until(lambda: ws.store.request_counts()["applied"], "the erasure")
+        until(lambda: ws.store.requests.counts()["applied"], "the erasure")
         until(lambda: _idle(ws), "a quiet worker")
         assert list((kept.folder / "retained").iterdir())
-        with ws.store.writing() as connection:
+        with ws.store.database.writing() as connection:
             past = datetime.now(UTC) - timedelta(seconds=1)
             connection.execute(sa.update(versions).values(retained_until=past))
         until(lambda: not list((kept.folder / "retained").iterdir()), "the end of the window")
@@ -118,5 +117,7 @@ def test_a_window_that_ends_while_the_worker_waits_wakes_it(
 
 
 def _idle(ws: Workspace) -> bool:
-    version = ws.store.employed()
-    return version is not None and bool(version.statistics_sha) and not ws.store.model().purge_due
+    version = ws.store.versions.active()
+    return (
+        version is not None and bool(version.statistics_sha) and not ws.store.model.read().purge_due
+    )

@@ -22,7 +22,6 @@ from tiers import mostly_slow
 from unfit.clock import now
 from unfit.service import child_process, heartbeat, server, supervisor
 from unfit.service import worker as worker_module
-from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace, holder, lock
 
 POINTS = [
@@ -80,9 +79,9 @@ def always_retrain(kept: Kept) -> None:
 
 def settled(ws: Workspace, n: int) -> None:
     """Applied, purged and prepared: nothing is left to be done."""
-    until(lambda: ws.store.request_counts()["applied"] == n, "the erasure")
-    until(lambda: not ws.store.model().purge_due, "the purge")
-    until(lambda: ws.store.employed().statistics_sha, "statistics")  # type: ignore[union-attr]
+    until(lambda: ws.store.requests.counts()["applied"] == n, "the erasure")
+    until(lambda: not ws.store.model.read().purge_due, "the purge")
+    until(lambda: ws.store.versions.active().statistics_sha, "statistics")  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("point", mostly_slow(POINTS, ["forget.unlearned"]))
@@ -102,10 +101,10 @@ def test_a_worker_stopped_on_another_machine_is_taken_over_and_changes_nothing_w
             settled(ws, 2)
             assert standby.events("lease-taken-over")
             until(lambda: standby.worker._quiet_since == 0.0, "peace")
-            before = signature(ws), content(kept.folder), ws.store.versions()
+            before = signature(ws), content(kept.folder), ws.store.versions.find()
             os.kill(stuck.pid, signal.SIGCONT)
             until(lambda: "standing-by" in log.read_text(), "what it makes of it")
-            assert (signature(ws), content(kept.folder), ws.store.versions()) == before
+            assert (signature(ws), content(kept.folder), ws.store.versions.find()) == before
             assert lives(stuck.pid)
     with kept.open() as ws:  # and all fits together
         assert ws.audit(random_state=0).audit.n_deleted > 0
@@ -119,7 +118,7 @@ def test_a_worker_stopped_beside_another_is_ended(kept: Kept, point: str, tmp_pa
         until(lambda: stopped(stuck), point)
         with working(kept.folder) as standby:
             until(lambda: standby.events("hung-worker-ended"), "its end")
-            until(lambda: ws.store.request_counts()["applied"] == 1, "the erasure")
+            until(lambda: ws.store.requests.counts()["applied"] == 1, "the erasure")
             assert stuck.wait(60) == -signal.SIGKILL
             ws.submit(subjects=["p0020"], key="second")
             settled(ws, 2)
@@ -136,14 +135,14 @@ def test_a_service_ends_a_worker_that_hangs_and_starts_another(
         thread = threading.Thread(target=family.run, args=(stop,), daemon=True)
         thread.start()
         try:
-            first = until(lambda: Lease(ws.store, "").read()[0], "the lease")
+            first = until(lambda: ws.store.lease("").read()[0], "the lease")
             pid = int(first.rsplit(":", 3)[1])
             watch = heartbeat.Heartbeat(ws.store)
             assert watch.lives()
             os.kill(pid, signal.SIGSTOP)
             until(lambda: not watch.lives(), "the news")
             ws.submit(subjects=["p0003"])
-            until(lambda: ws.store.request_counts()["applied"] == 1, "the erasure")
+            until(lambda: ws.store.requests.counts()["applied"] == 1, "the erasure")
             assert not lives(pid)
             until(watch.lives, "better news")
         finally:
@@ -175,11 +174,11 @@ def test_a_command_that_is_stopped_keeps_nobody_waiting_and_answers_when_it_goes
             settled(ws, 1)  # filed by the command, applied by the worker
             ws.submit(subjects=["p0020"], key="second")
             settled(ws, 2)
-            before = signature(ws), ws.store.versions()
+            before = signature(ws), ws.store.versions.find()
             os.kill(command.pid, signal.SIGCONT)
             said, _ = command.communicate(timeout=60)
             assert said.split() == ["2", "True"]
-            assert (signature(ws), ws.store.versions()) == before
+            assert (signature(ws), ws.store.versions.find()) == before
         assert (kept.folder / "unfit.lock-1").exists()
 
 
@@ -189,13 +188,13 @@ def test_a_job_that_hangs_is_ended_and_erasures_go_on(
     monkeypatch.setattr(child_process, "HUNG_SECONDS", 1.5)
     monkeypatch.setattr(child_process, "START_SECONDS", 1.5)
     with kept.open() as ws, working(kept.folder) as at_work:
-        id = Jobs(ws.store).submit("retrain", {}, now())
+        id = ws.store.jobs.submit("retrain", {}, now())
         child = until(lambda: at_work.worker._child, "a job's process")[1]
         os.kill(child.process.pid, signal.SIGSTOP)
         ws.submit(subjects=["p0003"])
-        until(lambda: ws.store.request_counts()["applied"] == 1, "the erasure")
+        until(lambda: ws.store.requests.counts()["applied"] == 1, "the erasure")
         assert at_work.events("job-hangs")
-        assert Jobs(ws.store).find(id=id)[0].state == "failed"
+        assert ws.store.jobs.find(id=id)[0].state == "failed"
 
 
 def test_a_worker_that_is_stopped_is_not_said_to_be_there_however_seldom_one_asks(
@@ -225,7 +224,7 @@ def test_who_waits_is_told_for_whom(kept: Kept, monkeypatch: pytest.MonkeyPatch,
         waiting.join(60)
         assert f"process {os.getpid()} " in caplog.text
         assert ", since 20" in caplog.text
-        assert other.store.term() == 0  # it beats: nobody takes the lock from it
+        assert other.store.model.term() == 0  # it beats: nobody takes the lock from it
 
 
 def test_a_child_that_fails_at_once_keeps_no_other_from_being_started(

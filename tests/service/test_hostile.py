@@ -336,8 +336,8 @@ def test_a_child_that_is_killed_is_started_again_and_erasures_are_applied_once(
 
         until(settled, "the erasures")
     with kept.open() as ws:
-        said = {r.key: [i.outcome for i in r.items] for r in ws.store.requests()}
-        gone = [row for row, _ in ws.store.forgotten_rows()]
+        said = {r.key: [i.outcome for i in r.items] for r in ws.store.requests.find()}
+        gone = [row for row, _ in ws.store.forgotten.rows()]
         with ws.session() as session:
             dataset = session.dataset()
             assert dataset.n - int(dataset.live.sum()) == len(gone) == len(set(gone))

@@ -193,7 +193,7 @@ def test_ids_with_line_breaks_are_listed_as_json(trained: Kept, tmp_path: Path) 
         assert wrong.status_code == 422
     with kept.open() as ws:
         ws.apply()
-        assert [r.matched for r in ws.store.requests()] == ["all"]
+        assert [r.matched for r in ws.store.requests.find()] == ["all"]
 
 
 def test_single_rows_with_commas_in_their_ids(tmp_path: Path) -> None:
@@ -231,8 +231,8 @@ def test_the_command_warns_and_strict_has_an_exit_code_of_its_own(
     shown = RUN(app, ["status", "-w", str(kept.folder)]).output
     assert "matched nobody" in shown
     with kept.open() as ws:
-        assert [r.state for r in ws.store.requests()] == ["unmatched"] * 2 + ["applied"] * 2
-        assert [r.purged for r in ws.store.requests()] == [None, None, True, True]
+        assert [r.state for r in ws.store.requests.find()] == ["unmatched"] * 2 + ["applied"] * 2
+        assert [r.purged for r in ws.store.requests.find()] == [None, None, True, True]
         assert ws.status().as_dict()["unmatched"] == 2
 
 

@@ -19,8 +19,7 @@ import servers
 from unfit.clock import now
 from unfit.errors import Unavailable
 from unfit.service.auth import COOKIE
-from unfit.store.access import Access
-from unfit.store.repository import Store
+from unfit.store.store import Store
 
 ROW = {"age": 40.0, "income": 20.0, "member": True, "plan": "pro", "city": "c1"}
 
@@ -73,7 +72,7 @@ def _in_force(service: Service, id: int) -> dict | None:
 
 def test_a_token_is_no_session_and_a_session_no_token(service: Service) -> None:
     text = token(service.kept.folder, "admin")
-    access = Access(service.workspace.store)
+    access = service.workspace.store.tokens
     known = access.by_text(text)
     assert known is not None
     session = access.sign_in(known, now(), service.workspace.config.service.sign_in)
@@ -157,9 +156,9 @@ def test_a_stream_of_few_bytes_and_many_rows_is_refused_by_its_headers(
 def test_who_is_on_the_deletion_list_cannot_be_cancelled(service: Service) -> None:
     """A backup from before an erasure: the person is asked for by the list, and stays asked for."""
     store = service.workspace.store
-    id = store.submit("restored-x", [("subject", "p0005")], now())
+    id = store.requests.submit("restored-x", [("subject", "p0005")], now())
     assert service.delete(f"/v1/erasures/{id}").status_code == 409
-    assert store.requests(ids=[id])[0].state == "pending"
+    assert store.requests.find(ids=[id])[0].state == "pending"
 
 
 def test_a_name_that_only_the_forgotten_held_leaves_the_running_api(
@@ -185,17 +184,17 @@ def test_a_name_that_only_the_forgotten_held_leaves_the_running_api(
             filed = service.post("/v1/erasures", json={"subjects": ["p0003"]}).json()["id"]
             while not _in_force(service, filed):
                 names()  # somebody asks all the time, also between commit and purge
-            until(lambda: not service.workspace.store.model().purge_due, "the purge")
+            until(lambda: not service.workspace.store.model.read().purge_due, "the purge")
         assert "Lonely Hollow" not in names()
 
 
 def test_erasures_go_on_while_somebody_reads_the_database(service: Service) -> None:
     """A backup, a shell: the purge waits for them, erasures do not."""
-    engine = service.workspace.store.engine
-    with working(service.kept.folder), engine.connect() as reader:
-        options = {} if service.workspace.store.sqlite else {"isolation_level": "REPEATABLE READ"}
+    database = service.workspace.store.database
+    with working(service.kept.folder), database.engine.connect() as reader:
+        options = {} if database.sqlite else {"isolation_level": "REPEATABLE READ"}
         connection = reader.execution_options(**options)
-        if service.workspace.store.sqlite:
+        if database.sqlite:
             connection.exec_driver_sql("BEGIN")
         connection.exec_driver_sql("SELECT count(*) FROM request_items").all()
         started = time.monotonic()
@@ -204,9 +203,9 @@ def test_erasures_go_on_while_somebody_reads_the_database(service: Service) -> N
             assert filed.status_code == 202
             _followed(service, filed.json()["id"])
         assert time.monotonic() - started < 15
-        assert service.workspace.store.model().purge_due
+        assert service.workspace.store.model.read().purge_due
         connection.rollback()
-        until(lambda: not service.workspace.store.model().purge_due, "the purge")
+        until(lambda: not service.workspace.store.model.read().purge_due, "the purge")
 
 
 def test_an_id_that_an_old_snapshot_sees_is_not_said_to_be_gone(
@@ -218,15 +217,15 @@ def test_an_id_that_an_old_snapshot_sees_is_not_said_to_be_gone(
 
 
 def _old_snapshot(store: Store) -> None:
-    with store.engine.connect() as old:
+    with store.database.engine.connect() as old:
         old.execution_options(isolation_level="REPEATABLE READ")
         old.execute(sa.text("SELECT count(*) FROM models")).all()
-        id = store.submit("k", [("subject", "p0009")], now())
-        store.cancel(id, now())
+        id = store.requests.submit("k", [("subject", "p0009")], now())
+        store.requests.cancel(id, now())
         with pytest.raises(Unavailable, match="still sees"):
-            store.clean()
+            store.purges.vacuum()
         old.rollback()
-    store.clean()
+    store.purges.vacuum()
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from services import Service, bearer, rows, serving, token, until, working
 from workspaces import Kept, remembers
 
 from unfit.clock import now
-from unfit.store.access import Access
 
 
 class Backup:
@@ -24,7 +23,7 @@ class Backup:
             self._connections("true")
         else:  # what is in the log goes into the file
             with kept.open() as ws:
-                ws.store.clean()
+                ws.store.purges.vacuum()
         shutil.copytree(kept.folder, self._at)
 
     def restore(self) -> None:
@@ -95,7 +94,7 @@ def test_a_worker_goes_on_with_what_was_restored(service: Service) -> None:
     with kept.open() as ws:
         assert not any(remembers(ws, p) for p in ("p0003", "p0004", "p0007"))
         assert ws.caught_up()
-        gone = [row for row, _ in ws.store.forgotten_rows()]
+        gone = [row for row, _ in ws.store.forgotten.rows()]
         assert len(gone) == len(set(gone))
 
 
@@ -111,7 +110,7 @@ def test_a_token_revoked_after_a_restore_is_refused_at_once(service: Service) ->
     text = token(kept.folder, "predict")
     assert predict(service, headers=bearer(text)).status_code == 200
     with kept.open() as ws:
-        Access(ws.store).revoke(text.split("_")[1], now())
+        ws.store.tokens.revoke(text.split("_")[1], now())
     assert predict(service, headers=bearer(text)).status_code == 401
 
 

@@ -29,7 +29,6 @@ from unfit.service.auth import (
 )
 from unfit.service.middleware import STATIC
 from unfit.service.roles import ROLES
-from unfit.store.access import Access
 
 ADMIN = {"admin"}
 SEES = {"erase", "operate", "audit"}
@@ -176,14 +175,14 @@ def test_a_token_may_have_several_roles(service: Service) -> None:
 
 
 def _session(service: Service, text: str) -> str:
-    access = Access(service.workspace.store)
+    access = service.workspace.store.tokens
     found = access.by_text(text)
     assert found is not None
     return access.sign_in(found, now(), timedelta(hours=1))
 
 
 def _csrf(service: Service, session: str) -> str:
-    found = Access(service.workspace.store).by_session(session)
+    found = service.workspace.store.tokens.by_session(session)
     assert found is not None
     return Principal(found[0], session).csrf
 
@@ -224,7 +223,7 @@ def test_a_form_must_be_of_the_session_that_sends_it(
 ) -> None:
     session, other = (_session(service, tokens["admin"]) for _ in range(2))
     cookie = {"Cookie": f"{COOKIE}={session}"}
-    before = service.workspace.store.request_counts()
+    before = service.workspace.store.requests.counts()
     for word in ("", "garbage", "ü", _csrf(service, other), session):
         answer = ask(service, name, headers=cookie, data={CSRF_FIELD: word, "ids": "p0003"})
         assert answer.status_code == 403, word
@@ -234,14 +233,14 @@ def test_a_form_must_be_of_the_session_that_sends_it(
     for content in (None, b"{}", b"\xff" * 100):
         headers = cookie | {"Content-Type": "application/json"}
         assert ask(service, name, headers=headers, content=content).status_code == 403
-    assert service.workspace.store.request_counts() == before
+    assert service.workspace.store.requests.counts() == before
     answer = ask(service, name, headers=cookie, data={CSRF_FIELD: _csrf(service, session)})
     assert answer.status_code not in (401, 403)
 
 
 def test_a_session_ends_with_its_time_with_its_token_and_by_signing_out(service: Service) -> None:
     folder: Path = service.kept.folder
-    access = Access(service.workspace.store)
+    access = service.workspace.store.tokens
     text = token(folder, "operate")
     found = access.by_text(text)
     assert found is not None

@@ -17,7 +17,6 @@ import servers
 from unfit import points
 from unfit.clock import now
 from unfit.service import worker as worker_module
-from unfit.store.jobs import Jobs, Lease
 from unfit.store.records import Job
 from unfit.workspace import Workspace
 from unfit.workspace.holder import here, started_at
@@ -31,12 +30,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def applied(ws: Workspace, n: int) -> None:
-    until(lambda: ws.store.request_counts()["applied"] == n, f"{n} erasures")
+    until(lambda: ws.store.requests.counts()["applied"] == n, f"{n} erasures")
 
 
 def job_ended(ws: Workspace, id: int) -> Job:
     def found() -> Job | None:
-        (job,) = Jobs(ws.store).find(id=id)
+        (job,) = ws.store.jobs.find(id=id)
         return job if job.state in ("done", "failed") else None
 
     return until(found, "the end of the job")
@@ -58,8 +57,8 @@ def test_requests_that_wait_become_one_version(kept: Kept) -> None:
             ws.submit(subjects=[f"p{i:04d}"], key=f"k{i}")
         with working(kept.folder) as at_work:
             applied(ws, 12)
-        assert [v.number for v in ws.store.versions()] == [1, 2]
-        assert {r.version for r in ws.store.requests()} == {2}
+        assert [v.number for v in ws.store.versions.find()] == [1, 2]
+        assert {r.version for r in ws.store.requests.find()} == {2}
         (line,) = until(lambda: at_work.events("applied"), "the line")
         assert (line["requests"], line["version"]) == (12, 2)
         assert not any(remembered(ws, f"p{i:04d}") for i in range(12))
@@ -72,8 +71,8 @@ def test_after_a_commit_and_a_quiet_moment_statistics_are_kept(
     with kept.open() as ws, working(kept.folder) as at_work:
         ws.submit(subjects=["p0003", "p0017", "p0020"])
         applied(ws, 1)
-        until(lambda: ws.store.employed().statistics_sha, "statistics")  # type: ignore[union-attr]
-        version = ws.store.employed()
+        until(lambda: ws.store.versions.active().statistics_sha, "statistics")  # type: ignore[union-attr]
+        version = ws.store.versions.active()
         assert version is not None
         assert version.number == 2
         loaded = at_work.worker._workspace._session.model
@@ -84,12 +83,12 @@ def test_after_a_commit_and_a_quiet_moment_statistics_are_kept(
 def test_a_cancelled_request_is_purged_though_nothing_is_to_be_applied(kept: Kept) -> None:
     with kept.open() as ws:
         ws.submit(subjects=["Annabella-4711"], key="k")
-        ws.store.cancel(ws.store.requests()[0].id, now())
-        assert ws.store.model().purge_due
+        ws.store.requests.cancel(ws.store.requests.find()[0].id, now())
+        assert ws.store.model.read().purge_due
         with working(kept.folder):
-            until(lambda: not ws.store.model().purge_due, "the purge")
-        assert [v.number for v in ws.store.versions()] == [1]
-        if ws.store.sqlite:
+            until(lambda: not ws.store.model.read().purge_due, "the purge")
+        assert [v.number for v in ws.store.versions.find()] == [1]
+        if ws.store.database.sqlite:
             for path in kept.folder.glob("unfit.db*"):
                 assert b"Annabella-4711" not in path.read_bytes()
 
@@ -110,7 +109,7 @@ def test_one_of_two_workers_works_and_the_other_takes_over_at_once_when_it_stops
                 ws.submit(subjects=["p0017"])
                 applied(ws, 4)
                 assert not second.events("lease-taken-over")
-        assert Lease(ws.store, "").read()[0] is None  # given back
+        assert ws.store.lease("").read()[0] is None  # given back
 
 
 @pytest.fixture
@@ -130,14 +129,14 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
         for i in range(5):
             ws.submit(subjects=[f"p{i:04d}"], key=f"k{i}")
         dying = start(kept.folder, point, signal.SIGKILL)
-        until(lambda: Lease(ws.store, "").read()[0], "the lease")
+        until(lambda: ws.store.lease("").read()[0], "the lease")
         with working(kept.folder) as second:
             assert dying.wait(60) == -signal.SIGKILL
             until(lambda: second.events("lease-taken-over"), "the take-over")
             applied(ws, 5)
             ws.submit(subjects=["p0017"])
             applied(ws, 6)
-        rows = [row for row, _ in ws.store.forgotten_rows()]
+        rows = [row for row, _ in ws.store.forgotten.rows()]
         assert len(rows) == len(set(rows))
         with ws.session() as session:
             dataset = session.dataset()
@@ -157,25 +156,25 @@ def test_a_worker_that_slept_through_its_lease_commits_nothing(
         # second worker from moving for a while.
         sleeping = start(kept.folder, elsewhere=True, lease=PATIENCE)
         try:
-            holder = until(lambda: Lease(ws.store, "").read()[0], "the lease")
+            holder = until(lambda: ws.store.lease("").read()[0], "the lease")
             os.kill(sleeping.pid, signal.SIGSTOP)
             with working(kept.folder) as second:
                 until(lambda: second.events("lease-taken-over"), "the take-over")
                 os.kill(sleeping.pid, signal.SIGCONT)
                 ws.submit(subjects=["p0003", "p0017"])
                 applied(ws, 1)
-                assert Lease(ws.store, "").read()[0] != holder
-                assert Lease(ws.store, "").read()[0] == second.worker._holder
+                assert ws.store.lease("").read()[0] != holder
+                assert ws.store.lease("").read()[0] == second.worker._holder
                 assert sleeping.poll() is None  # it waits for its turn
             mine = f":{sleeping.pid}:"
-            until(lambda: mine in (Lease(ws.store, "").read()[0] or ""), "its turn")
+            until(lambda: mine in (ws.store.lease("").read()[0] or ""), "its turn")
             ws.submit(subjects=["p0020"])
             applied(ws, 2)
         finally:
             os.kill(sleeping.pid, signal.SIGCONT)
             sleeping.terminate()
             sleeping.wait(60)
-        assert [v.number for v in ws.store.versions()] == [1, 2, 3]
+        assert [v.number for v in ws.store.versions.find()] == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("quick")
@@ -183,57 +182,57 @@ def test_who_loses_the_lease_leaves_its_job_to_the_next(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with kept.open() as ws:
-        id = Jobs(ws.store).submit("audit", {}, now())
+        id = ws.store.jobs.submit("audit", {}, now())
         with working(kept.folder) as first:
             child = child_of(first)
             os.kill(child.pid, signal.SIGSTOP)
-            thief = Lease(ws.store, "thief")
+            thief = ws.store.lease("thief")
             assert until(lambda: thief.take(thief.read(), now()), "the lease")
             until(lambda: first.events("lease-lost"), "the loss")
             until(lambda: first.worker._child is None, "the end of its job")
             assert child.returncode == -signal.SIGKILL
-            assert Jobs(ws.store).find(id=id)[0].state == "running"
+            assert ws.store.jobs.find(id=id)[0].state == "running"
             thief.release()
             assert job_ended(ws, id).state == "done"  # by whoever comes next
-        assert len(ws.store.audits()) == 1
+        assert len(ws.store.audits.find()) == 1
 
 
 def test_erasures_go_on_during_an_audit(kept: Kept) -> None:
     with kept.open() as ws, working(kept.folder) as at_work:
-        id = Jobs(ws.store).submit("audit", {"draws": 3}, now())
+        id = ws.store.jobs.submit("audit", {"draws": 3}, now())
         child = child_of(at_work)
-        until(lambda: Jobs(ws.store).find(id=id)[0].stage != "starting", "the audit's work")
+        until(lambda: ws.store.jobs.find(id=id)[0].stage != "starting", "the audit's work")
         os.kill(child.pid, signal.SIGSTOP)  # for as long as it takes
         ws.submit(subjects=["p0003", "p0017", "p0020"])
         applied(ws, 1)
         os.kill(child.pid, signal.SIGCONT)
         job = job_ended(ws, id)
         assert (job.state, job.version) == ("done", 1)  # of the model it looked at
-        assert [v.number for v in ws.store.versions()] == [1, 2]
+        assert [v.number for v in ws.store.versions.find()] == [1, 2]
 
 
 @pytest.mark.usefixtures("quick")
 def test_erasures_wait_for_a_retraining_and_are_applied_to_what_it_made(kept: Kept) -> None:
     with kept.open() as ws, working(kept.folder) as at_work:
-        id = Jobs(ws.store).submit("retrain", {}, now())
+        id = ws.store.jobs.submit("retrain", {}, now())
         child = child_of(at_work)
         os.kill(child.pid, signal.SIGSTOP)
         ws.submit(subjects=["p0003", "p0017", "p0020"])
-        rounds = Lease(ws.store, "").read()[1] + 2
-        until(lambda: Lease(ws.store, "").read()[1] > rounds, "two beats of the worker")
-        assert ws.store.request_counts()["pending"] == 1
+        rounds = ws.store.lease("").read()[1] + 2
+        until(lambda: ws.store.lease("").read()[1] > rounds, "two beats of the worker")
+        assert ws.store.requests.counts()["pending"] == 1
         os.kill(child.pid, signal.SIGCONT)
         assert job_ended(ws, id).version == 2
         applied(ws, 1)
-        assert [(v.number, v.kind) for v in ws.store.versions()][1:] == [
+        assert [(v.number, v.kind) for v in ws.store.versions.find()][1:] == [
             (2, "retrained"), (3, "updated"),
         ]  # fmt: skip
-        assert ws.store.versions()[1].rows > ws.store.versions()[2].rows
+        assert ws.store.versions.find()[1].rows > ws.store.versions.find()[2].rows
 
 
 def test_a_job_whose_process_dies_has_failed_and_says_so(kept: Kept) -> None:
     with kept.open() as ws, working(kept.folder) as at_work:
-        jobs = Jobs(ws.store)
+        jobs = ws.store.jobs
         id = jobs.submit("audit", {}, now())
         child_of(at_work).kill()
         job = job_ended(ws, id)
@@ -246,22 +245,22 @@ def test_a_job_whose_process_dies_has_failed_and_says_so(kept: Kept) -> None:
 def test_a_job_that_cannot_be_done_says_why(kept: Kept) -> None:
     edit(kept, ('[columns."age"]', '[columns."years"]'))
     with kept.open() as ws, working(kept.folder):
-        job = job_ended(ws, Jobs(ws.store).submit("retrain", {}, now()))
+        job = job_ended(ws, ws.store.jobs.submit("retrain", {}, now()))
         assert job.state == "failed"
         assert "columns differ" in (job.error or "")
-        assert [v.number for v in ws.store.versions()] == [1]
+        assert [v.number for v in ws.store.versions.find()] == [1]
 
 
 def test_a_worker_that_comes_back_repeats_what_was_running(kept: Kept) -> None:
     with kept.open() as ws:
-        id = Jobs(ws.store).submit("audit", {}, now())
+        id = ws.store.jobs.submit("audit", {}, now())
         with working(kept.folder) as first:
             child = child_of(first)
         assert child.returncode == -signal.SIGKILL  # it ended with its worker
-        assert Jobs(ws.store).find(id=id)[0].state == "running"
+        assert ws.store.jobs.find(id=id)[0].state == "running"
         with working(kept.folder):
             assert job_ended(ws, id).state == "done"
-        assert len(ws.store.audits()) == 1
+        assert len(ws.store.audits.find()) == 1
 
 
 def test_what_fails_is_said_and_tried_again(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +287,7 @@ def test_a_model_that_is_withdrawn_is_served_as_withdrawn(database: Any, tmp_pat
     with kept.open() as ws, working(kept.folder):
         ws.submit(subjects=sorted(set(table.loc[table["label"] == "yes", "person"])))
         applied(ws, 1)
-        version = ws.store.employed()
+        version = ws.store.versions.active()
         assert version is not None
         assert version.kind == "withdrawn"
         ws.submit(subjects=sorted(set(table["person"])))
@@ -313,20 +312,20 @@ def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
         ws.defer_purge()
         for i in (3, 4, 5):
             ws.forget(subjects=[f"p{i:04d}"])
-            assert ws.store.model().purge_due
+            assert ws.store.model.read().purge_due
         if kept.database is None:
             assert b"p0003" in (kept.folder / "unfit.db").read_bytes() + _log(kept)
         assert ws.purge()
-        assert not ws.store.model().purge_due
+        assert not ws.store.model.read().purge_due
         for i in (3, 4, 5):
             for path in kept.folder.rglob("*"):
                 if path.is_file():
                     assert f"p{i:04d}".encode() not in path.read_bytes(), path
         ws.forget(subjects=["p0006"])
-        assert ws.store.model().purge_due  # the next ones are left to `tidy` as well
+        assert ws.store.model.read().purge_due  # the next ones are left to `tidy` as well
     with kept.open() as ws:  # killed before it tidied up: the next one does
         ws.apply()
-        assert not ws.store.model().purge_due
+        assert not ws.store.model.read().purge_due
         assert ws.audit(random_state=0).audit.n_deleted > 0
 
 
@@ -342,9 +341,9 @@ def test_a_worker_purges_once_for_many_batches(kept: Kept, monkeypatch: pytest.M
             if i == 0:
                 until(lambda: reached.count("purge.done"), "the first purge")
         assert reached.count("purge.start") == 1
-        assert ws.store.model().purge_due
+        assert ws.store.model.read().purge_due
         at_work.worker._purge_at = 0.0
-        until(lambda: not ws.store.model().purge_due, "the next purge")
+        until(lambda: not ws.store.model.read().purge_due, "the next purge")
         assert reached.count("purge.start") == 2
 
 
@@ -358,8 +357,8 @@ def test_a_worker_that_ends_leaves_no_bytes_behind(
             at_work.worker._purge_at = float("inf")
             ws.submit(subjects=["p0003"])
             applied(ws, 1)
-            assert ws.store.model().purge_due
-        assert not ws.store.model().purge_due
+            assert ws.store.model.read().purge_due
+        assert not ws.store.model.read().purge_due
 
 
 def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept) -> None:
@@ -367,10 +366,10 @@ def test_another_process_finds_the_bytes_gone_that_a_worker_has_left(kept: Kept)
         lazy.defer_purge()
         lazy.forget(subjects=["p0003"])
         other.forget(subjects=["p0004"])
-        assert not other.store.model().purge_due
+        assert not other.store.model.read().purge_due
         lazy.forget(subjects=["p0005"])
         assert lazy.purge()
-        assert lazy.store.request_counts()["applied"] == 3
+        assert lazy.store.requests.counts()["applied"] == 3
         assert remembered(lazy, "p0006")
         assert not any(remembered(lazy, f"p{i:04d}") for i in (3, 4, 5))
 

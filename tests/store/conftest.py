@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from store_records import NOW
 
-from unfit.store.repository import Store
+from unfit.store.store import Store
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from unfit.store.records import Applied, Decision, NewVersion
-from unfit.store.repository import Store
+from unfit.store.store import Store
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 NEW = NewVersion(

@@ -7,14 +7,15 @@ import pytest
 from store_records import NEW, NOW, OPENING, opened
 
 from unfit.errors import Unavailable
-from unfit.store.filing import QueueFull
-from unfit.store.jobs import ATTEMPTS, WAITING, Jobs, Lease
+from unfit.store.errors import QueueFull
+from unfit.store.jobs import ATTEMPTS, WAITING
+from unfit.store.leases import Lease
 from unfit.store.records import Applied
-from unfit.store.repository import Store
+from unfit.store.store import Store
 
 
 def test_a_job_from_asking_to_its_end(store: Store) -> None:
-    jobs = Jobs(store)
+    jobs = store.jobs
     opened(store)
     first = jobs.submit("audit", {"draws": 3}, NOW, "abcd")
     second = jobs.submit("retrain", {}, NOW)
@@ -26,9 +27,9 @@ def test_a_job_from_asking_to_its_end(store: Store) -> None:
     jobs.progress(first, "training", 3, 10)
     (job,) = jobs.find(id=first)
     assert (job.state, job.stage, job.done, job.total) == ("running", "training", 3, 10)
-    version = store.employed()
+    version = store.versions.active()
     assert version is not None
-    audit = store.add_audit(version, True, {"verdict": "well"}, NOW)
+    audit = store.audits.add(version, True, {"verdict": "well"}, NOW)
     jobs.finish(first, NOW, audit_id=audit, version=1)
     jobs.fail(second, "x" * 2000, NOW)
     (done,), (failed,) = jobs.find(id=first), jobs.find(id=second)
@@ -39,7 +40,7 @@ def test_a_job_from_asking_to_its_end(store: Store) -> None:
 
 
 def test_a_job_that_takes_its_worker_down_is_given_up(store: Store) -> None:
-    jobs = Jobs(store)
+    jobs = store.jobs
     id = jobs.submit("retrain", {}, NOW)
     for _ in range(ATTEMPTS - 1):
         jobs.start(jobs.find(id=id)[0], NOW)
@@ -53,7 +54,7 @@ def test_a_job_that_takes_its_worker_down_is_given_up(store: Store) -> None:
 
 
 def test_what_a_lost_worker_was_doing_waits_again(store: Store) -> None:
-    jobs = Jobs(store)
+    jobs = store.jobs
     ids = [jobs.submit("audit", {}, NOW) for _ in range(3)]
     jobs.start(jobs.find(id=ids[0])[0], NOW)
     jobs.fail(ids[1], "no", NOW)
@@ -63,7 +64,7 @@ def test_what_a_lost_worker_was_doing_waits_again(store: Store) -> None:
 
 
 def test_so_many_jobs_may_wait(store: Store) -> None:
-    jobs = Jobs(store)
+    jobs = store.jobs
     for _ in range(WAITING):
         jobs.submit("audit", {}, NOW)
     with pytest.raises(QueueFull, match=f"{WAITING} jobs wait"):
@@ -74,16 +75,16 @@ def test_so_many_jobs_may_wait(store: Store) -> None:
 
 def test_a_model_sees_its_own_jobs_and_lease(store: Store, url: str) -> None:
     other = Store(url, "other", NOW, b"another")
-    made = Jobs(store).submit("audit", {}, NOW)
-    Lease(store, "a").take((None, 0), NOW)
-    assert Jobs(other).find(id=made) == []
-    assert Lease(other, "b").read() == (None, 0)
-    assert Lease(other, "b").take((None, 0), NOW)
+    made = store.jobs.submit("audit", {}, NOW)
+    store.lease("a").take((None, 0), NOW)
+    assert other.jobs.find(id=made) == []
+    assert other.lease("b").read() == (None, 0)
+    assert other.lease("b").take((None, 0), NOW)
     other.close()
 
 
 def test_a_lease_is_taken_kept_and_given_back(store: Store) -> None:
-    mine, other = Lease(store, "mine"), Lease(store, "other")
+    mine, other = store.lease("mine"), store.lease("other")
     assert mine.read() == (None, 0)
     assert mine.take((None, 0), NOW)
     assert not other.take((None, 0), NOW)
@@ -103,7 +104,7 @@ def test_a_lease_is_taken_kept_and_given_back(store: Store) -> None:
 def test_of_those_who_take_a_lease_at_once_one_has_it(
     store: Store, open_store: Callable[[], Store]
 ) -> None:
-    leases = [Lease(open_store(), f"worker {i}") for i in range(4)]
+    leases = [open_store().lease(f"worker {i}") for i in range(4)]
     for _ in range(5):  # the first time there is not even a row
         seen = leases[0].read()
         together, won = threading.Barrier(4), []
@@ -125,15 +126,15 @@ def test_of_those_who_take_a_lease_at_once_one_has_it(
 def test_who_has_lost_the_lease_commits_nothing(
     store: Store, open_store: Callable[[], Store]
 ) -> None:
-    slow, fast = Lease(store, "slow"), Lease(open_store(), "fast")
+    slow, fast = store.lease("slow"), open_store().lease("fast")
     assert slow.take(slow.read(), NOW)
-    store.fence = slow.fence
+    store.require(slow)
     first = store.commit(None, NEW, OPENING, Applied(), NOW)
     assert fast.take(fast.read(), NOW)
-    before = (store.employed(), store.forgotten_rows(), store.model())
+    before = (store.versions.active(), store.forgotten.rows(), store.model.read())
     with pytest.raises(Unavailable, match="another worker has taken this model over"):
         store.commit(first, None, None, Applied(rows=[1]), NOW)
-    assert (store.employed(), store.forgotten_rows(), store.model()) == before
+    assert (store.versions.active(), store.forgotten.rows(), store.model.read()) == before
     assert not slow.beat()
 
 
@@ -141,7 +142,7 @@ def test_a_lease_cannot_be_taken_in_the_middle_of_a_commit(
     store: Store, open_store: Callable[[], Store]
 ) -> None:
     """Between the fence and the end of the transaction nobody comes."""
-    slow, fast = Lease(store, "slow"), Lease(open_store(), "fast")
+    slow, fast = store.lease("slow"), open_store().lease("fast")
     assert slow.take(slow.read(), NOW)
     seen, taken = fast.read(), threading.Event()
 
@@ -150,7 +151,7 @@ def test_a_lease_cannot_be_taken_in_the_middle_of_a_commit(
         taken.set()
 
     taking = threading.Thread(target=take)
-    with store.writing() as connection:
+    with store.database.writing() as connection:
         slow.fence(connection)
         taking.start()
         assert not taken.wait(0.5)

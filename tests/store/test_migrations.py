@@ -14,8 +14,8 @@ from alembic import command
 from alembic.config import Config
 
 from unfit.store import migrations
-from unfit.store.database import open_engine
-from unfit.store.repository import Store
+from unfit.store.connections import open_engine
+from unfit.store.store import Store
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 MOMENT = "2030-01-02 03:04:05"
@@ -57,7 +57,7 @@ RECORDS: list[tuple[str, dict[str, Any]]] = [
 @pytest.fixture
 def old(url: str) -> Iterator[sa.Engine]:
     """A database of the first release, with records."""
-    engine = open_engine(url, 5.0)
+    engine = open_engine(url)
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     with engine.execution_options(write=True).begin() as connection:
@@ -115,16 +115,20 @@ def test_nothing_is_lost(old: sa.Engine, url: str) -> None:
     store = Store(url, "w", NOW, b"key")
     assert migrations.up_to_date(old)
     assert unmatched(content(old)) == before
-    done, _, waits = store.requests()
+    done, _, waits = store.requests.find()
     assert (done.id, done.state, done.version, done.applied_at) == (1, "applied", 2, NOW)
     assert (waits.id, waits.state, waits.cancelled_at, waits.submitted_by) == (
         5, "pending", None, None,
     )  # fmt: skip
     assert [i.value for i in waits.items] == ["anna"]
-    assert (store.model().changes, store.model().access, store.model().list_position) == (3, 0, 7)
-    assert store.submit("new", [("row", "1")], NOW) == 6
-    store.cancel(5, NOW)
-    assert store.requests(ids=[5])[0].state == "cancelled"
+    assert (
+        store.model.read().changes,
+        store.model.read().access,
+        store.model.read().list_position,
+    ) == (3, 0, 7)
+    assert store.requests.submit("new", [("row", "1")], NOW) == 6
+    store.requests.cancel(5, NOW)
+    assert store.requests.find(ids=[5])[0].state == "cancelled"
     store.close()
 
 
@@ -143,11 +147,11 @@ def test_zeros_that_nobody_measured_become_unknown(old: sa.Engine, url: str) -> 
                 {"inputs": json.dumps(inputs)},
             )
     store = Store(url, "w", NOW, b"key")
-    measured, unknown = store.decisions()
+    measured, unknown = store.decisions.find()
     assert (measured.estimate, measured.inputs["accuracy"]) == (0.0, 0.0)
     assert unknown.estimate is None
     assert {unknown.inputs[name] for name in zeros} == {None}
-    assert store.versions()[0].held_out is None  # not known of old records
+    assert store.versions.find()[0].held_out is None  # not known of old records
     store.close()
 
 
@@ -155,7 +159,7 @@ def test_the_constraints_hold_and_foreign_keys_point_at_the_new_table(
     old: sa.Engine, url: str
 ) -> None:
     store = Store(url, "w", NOW, b"key")
-    assert schema_of(store.engine) == schema_of_new(url)
+    assert schema_of(store.database.engine) == schema_of_new(url)
     wrong = [
         "INSERT INTO request_items (request_id, kind, value) VALUES (99, 'row', '1')",
         "DELETE FROM requests WHERE id = 1",
@@ -168,13 +172,13 @@ def test_the_constraints_hold_and_foreign_keys_point_at_the_new_table(
         f" VALUES ('h', 9, '{MOMENT}', '{MOMENT}')",
         "UPDATE jobs SET audit_id = 9",
     ]
-    with store.writing() as connection:
+    with store.database.writing() as connection:
         connection.execute(sa.text(
             "INSERT INTO jobs (model_id, kind, state, options, submitted_at)"
             f" VALUES (1, 'audit', 'pending', '{{}}', '{MOMENT}')"
         ))  # fmt: skip
     for statement in wrong:
-        with pytest.raises(sa.exc.IntegrityError), store.writing() as connection:
+        with pytest.raises(sa.exc.IntegrityError), store.database.writing() as connection:
             connection.execute(sa.text(statement))
     store.close()
 
@@ -193,7 +197,7 @@ def schema_of_new(url: str) -> dict[str, Any]:
             connection.exec_driver_sql(f"CREATE DATABASE {name}_new")
         admin.dispose()
     store = Store(fresh, "w", NOW, b"key")
-    found = schema_of(store.engine)
+    found = schema_of(store.database.engine)
     store.close()
     return found
 
@@ -202,7 +206,7 @@ DYING = """
 import os, signal, sys
 from datetime import UTC, datetime
 import sqlalchemy as sa
-from unfit.store.repository import Store
+from unfit.store.store import Store
 
 @sa.event.listens_for(sa.Engine, "before_cursor_execute")
 def die(connection, cursor, statement, *_):
@@ -228,15 +232,15 @@ def test_a_migration_that_dies_on_the_way_leaves_the_old_tables(
     assert not migrations.up_to_date(old)
     old.dispose()
     store = Store(url, "w", NOW, b"key")  # and can be done again
-    assert len(store.requests()) == 3
-    assert unmatched(content(store.engine)) == before
+    assert len(store.requests.find()) == 3
+    assert unmatched(content(store.database.engine)) == before
     store.close()
 
 
 def test_records_that_do_not_fit_together_are_left_as_they_were(tmp_path: Path) -> None:
     """SQLite minds no foreign keys while a table is made anew, so they are looked through."""
     url = f"sqlite:///{tmp_path}/unfit.db"
-    engine = open_engine(url, 5.0)
+    engine = open_engine(url)
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     with engine.connect() as connection:
@@ -250,7 +254,7 @@ def test_records_that_do_not_fit_together_are_left_as_they_were(tmp_path: Path) 
     engine.dispose()
     with pytest.raises(ValueError, match="do not fit together"):
         Store(url, "w", NOW, b"key")
-    again = open_engine(url, 5.0)
+    again = open_engine(url)
     assert not migrations.up_to_date(again)
     assert "tokens" not in sa.inspect(again).get_table_names()
     again.dispose()

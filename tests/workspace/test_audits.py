@@ -115,7 +115,7 @@ def test_weights_in_use_that_are_not_those_that_were_made_are_seen(tmp_path: Pat
 def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:
     ws.forget(subjects=[subject(ws)])
     report = ws.audit(random_state=0)
-    kept = ws.store.audits()[-1]
+    kept = ws.store.audits.find()[-1]
     assert kept.passed is report.passed
     of_store = report.recorded(ws.config.preprocessing.min_rows)
     assert replace(audit.Report.of(kept.report), id=report.id) == of_store
@@ -132,7 +132,7 @@ def test_the_records_hold_no_equation_about_a_person(tmp_path: Path) -> None:
         who = subject(ws)
         ws.forget(subjects=[who])
         report = ws.audit(deleted=rows_of(who, tmp_path), random_state=0)
-        stored = ws.store.audits()[-1].report
+        stored = ws.store.audits.find()[-1].report
         page = audit_page(audit.Report.of(stored), ws.status())
     assert 0 < report.n_available < 10
     assert report.audit.deleted_log_loss_updated is not None  # whoever has the rows may see it

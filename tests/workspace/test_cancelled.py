@@ -16,12 +16,12 @@ def test_who_is_cancelled_at_the_last_moment_is_remembered(
     with kept.open() as ws, kept.open() as elsewhere:
         ws.submit(subjects=["p0003"], key="cancelled")
         ws.submit(subjects=["p0017"], key="meant")
-        (request,) = ws.store.requests(key="cancelled")
+        (request,) = ws.store.requests.find(key="cancelled")
 
         def cancel(point: str) -> None:
             if point == "forget.unlearned":
                 monkeypatch.setattr(points, "observer", None)
-                elsewhere.store.cancel(request.id, elsewhere._session.clock())
+                elsewhere.store.requests.cancel(request.id, elsewhere._session.clock())
 
         monkeypatch.setattr(points, "observer", cancel)
         with pytest.raises(Unavailable, match="meanwhile"):
@@ -30,7 +30,7 @@ def test_who_is_cancelled_at_the_last_moment_is_remembered(
     for _ in range(2):  # and after a restart
         with kept.open() as ws:
             ws.apply()
-            assert ws.store.request_counts() == {
+            assert ws.store.requests.counts() == {
                 "pending": 0,
                 "applied": 1,
                 "unmatched": 0,

@@ -31,7 +31,7 @@ def scenario(point: str) -> tuple[str, bool]:
 def settled(folder: Path) -> dict:
     """The state after a restart has put in order what there was to put in order."""
     with Workspace(folder) as ws:
-        if ws.store.employed() is None:
+        if ws.store.versions.active() is None:
             with ws.session():
                 pass
         else:
@@ -108,7 +108,7 @@ def test_two_workers_at_once(trained: Kept, tmp_path: Path) -> None:
         assert worker.exitcode == 0
     _check_all_forgotten(ours, shared)
     with ours.open() as ws:
-        said = [i.outcome for r in ws.store.requests() for i in r.items]
+        said = [i.outcome for r in ws.store.requests.find() for i in r.items]
     present = {s for s in shared if s in _people(trained)}
     assert said.count("forgotten") == len(present)
     assert said.count("forgotten") + said.count("repeated") + said.count("unknown") == 20
@@ -124,9 +124,9 @@ def _check_all_forgotten(kept: Kept, subjects: list[str]) -> None:
     """No row twice, none lost, and the model stands for the rows that are left."""
     with kept.open() as ws, ws.session() as session:
         dataset = session.dataset()
-        rows = [row for row, _ in ws.store.forgotten_rows()]
+        rows = [row for row, _ in ws.store.forgotten.rows()]
         assert len(rows) == len(set(rows))
         assert all(dataset.subject_rows(s) is None for s in subjects)
         assert dataset.n - int(dataset.live.sum()) == len(rows)
         assert session.open_model().state.n == int(dataset.live[: dataset.n_train].sum())
-        assert ws.store.request_counts()["pending"] == 0
+        assert ws.store.requests.counts()["pending"] == 0

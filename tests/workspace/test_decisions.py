@@ -31,7 +31,7 @@ def names(ws: Workspace, *, train: bool) -> list[str]:
 def test_what_could_not_be_measured_is_unknown_in_the_records(ws: Workspace) -> None:
     """With the last held-out person a training row leaves: nothing is left to measure on."""
     ws.forget(subjects=[*names(ws, train=False), names(ws, train=True)[0]])
-    decision = ws.store.decisions()[-1]
+    decision = ws.store.decisions.find()[-1]
     assert decision.action in ("withdraw", "retrain")
     assert "no held-out row is left" in decision.reason
     assert decision.estimate is None
@@ -46,9 +46,9 @@ def test_the_accuracy_when_trained_is_of_the_people_held_out_now(ws: Workspace) 
         n, wrong = loaded.dataset.n_train, np.flatnonzero(~loaded.initially_correct)
         whose = loaded.dataset["subjects"][n + wrong[:6]]
         gone = [loaded.dataset.subject_ids.text(int(at)) for at in np.unique(whose)]
-    trained = ws.store.employed()
+    trained = ws.store.versions.active()
     ws.forget(subjects=[who for who in gone if who])
-    for version in (ws.store.employed(), _after_one_more(ws)):
+    for version in (ws.store.versions.active(), _after_one_more(ws)):
         assert version is not None
         with ws.session() as session:
             loaded = session.open_model()
@@ -63,17 +63,17 @@ def test_the_accuracy_when_trained_is_of_the_people_held_out_now(ws: Workspace) 
 
 def _after_one_more(ws: Workspace) -> object:
     ws.forget(subjects=[names(ws, train=True)[0]])
-    return ws.store.employed()
+    return ws.store.versions.active()
 
 
 def test_decisions_have_the_sign_of_the_change(ws: Workspace) -> None:
     ws.forget(subjects=names(ws, train=True)[:3])
-    inputs = ws.store.decisions()[-1].inputs
+    inputs = ws.store.decisions.find()[-1].inputs
     change = inputs["accuracy"] - inputs["initial_accuracy"]
     assert inputs["accuracy_change"] == pytest.approx(change)
     assert 0 <= inputs["distance"] < 0.01
     assert inputs["log_loss_change"] == round(inputs["log_loss_change"], 5)  # no equation
-    version = ws.store.employed()
+    version = ws.store.versions.active()
     assert version is not None
     assert version.held_out is not None
     assert version.held_out.majority is not None
@@ -84,13 +84,13 @@ def test_changes_of_log_loss_add_up(ws: Workspace) -> None:
     each = []
     for who in names(ws, train=True)[:3]:
         ws.forget(subjects=[who])
-        each.append(ws.store.decisions()[-1].inputs["log_loss_change"])
-    version = ws.store.employed()
+        each.append(ws.store.decisions.find()[-1].inputs["log_loss_change"])
+    version = ws.store.versions.active()
     assert version is not None
     assert version.held_out is not None
     assert version.held_out.log_loss_change == each[-1]
     ws.retrain()
-    after = ws.store.employed()
+    after = ws.store.versions.active()
     assert after is not None
     assert after.held_out is not None
     assert after.held_out.log_loss_change == 0

@@ -35,7 +35,7 @@ def stale(ws: Workspace, **changed: object) -> None:
 def _put(session: object, card: dict) -> None:
     version = session.require_version()
     sha = session.artifacts.put_json(card)
-    session.store.record_purge(version, sha)
+    session.store.purges.record(version, sha)
     session.model = None
     session.active = replace(version, card_sha=sha)
 

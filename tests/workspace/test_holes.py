@@ -88,7 +88,7 @@ def test_a_retraining_that_cannot_be_does_not_hold_up_erasures(tmp_path: Path) -
         assert made.action == "employ"
         assert "no column is left" in made.reason
         assert ws.forget(subjects=["p0050"]).rows > 0
-        assert ws.store.request_counts()["pending"] == 0
+        assert ws.store.requests.counts()["pending"] == 0
         with pytest.raises(CannotTrain):
             ws.retrain()
 
@@ -185,7 +185,7 @@ def test_a_reader_on_postgresql_delays_the_purge_only(
 ) -> None:
     import psycopg
 
-    monkeypatch.setattr("unfit.store.repository.BUSY_SECONDS", 0.6)
+    monkeypatch.setattr("unfit.store.connections.BUSY_SECONDS", 0.6)
     kept = make(tmp_path / "w", server)
     assert kept.name is not None
     with kept.open() as ws, psycopg.connect(server.url(kept.name)) as reader:
@@ -257,11 +257,11 @@ def test_what_is_no_list_of_ids_is_refused(wrong: object, workspace: Workspace) 
 
 
 def test_subjects_are_counted_when_only_held_out_people_leave(workspace: Workspace) -> None:
-    version = workspace.store.employed()
+    version = workspace.store.versions.active()
     assert version is not None
     before = workspace.active_model().weights
     workspace.forget(subjects=held_out(workspace, 3))
-    now = workspace.store.employed()
+    now = workspace.store.versions.active()
     assert now is not None
     assert (now.number, now.subjects) == (version.number, version.subjects - 3)
     assert now.model_sha != version.model_sha  # it said which held-out rows were predicted right

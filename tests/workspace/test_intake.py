@@ -179,11 +179,11 @@ def test_rows_keep_their_numbers_when_others_are_left_out(tmp_path: Path) -> Non
     source.write_text(text_of(columns))
     init(source, tmp_path / "w", label="label", drop_missing=True, random_state=0)
     with trained(tmp_path / "w") as ws:
-        numbers = sorted(ws._session.store.forgotten_rows())
+        numbers = sorted(ws._session.store.forgotten.rows())
         assert numbers == []
         assert ws.forget(rows=[5, 60]).matched == "none"
         assert ws.forget(rows=[119], subjects=[6]).rows == 2
-        assert ws.store.forgotten_rows() == [(6, 2), (119, 2)]
+        assert ws.store.forgotten.rows() == [(6, 2), (119, 2)]
     columns["age"][100] = "x"
     text = (tmp_path / "w" / "unfit.toml").read_text()
     (tmp_path / "v").mkdir()

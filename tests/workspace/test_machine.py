@@ -130,7 +130,7 @@ class Pipeline(RuleBasedStateMachine):
     def back_up(self) -> None:
         with self.ws.session():
             pass
-        self.ws.store.clean()
+        self.ws.store.purges.vacuum()
         at = self.root / "backup"
         shutil.rmtree(at, ignore_errors=True)
         shutil.copytree(self.root / "w" / "ws", at)
@@ -143,27 +143,27 @@ class Pipeline(RuleBasedStateMachine):
         assert self.backup is not None
         at, keys = self.backup
         self.ws.apply()
-        gone = {row for row, _ in self.ws.store.forgotten_rows()}
+        gone = {row for row, _ in self.ws.store.forgotten.rows()}
         self.ws.close()
         shutil.rmtree(self.root / "w" / "ws")
         shutil.copytree(at, self.root / "w" / "ws")
         self.ws = Workspace(self.root / "w" / "ws")
         self.ws.active_model()  # whoever serves has caught up
-        assert {row for row, _ in self.ws.store.forgotten_rows()} == gone
+        assert {row for row, _ in self.ws.store.forgotten.rows()} == gone
         self.accepted = {key: ids for key, ids in self.accepted.items() if key in keys}
 
     @invariant()
     def nothing_is_lost(self) -> None:
         points.observer = None
-        counts = self.ws.store.request_counts()
-        known = {r.key for r in self.ws.store.requests() if not r.key.startswith("restored-")}
+        counts = self.ws.store.requests.counts()
+        known = {r.key for r in self.ws.store.requests.find() if not r.key.startswith("restored-")}
         assert known == set(self.accepted)
-        assert sum(counts.values()) == len(self.ws.store.requests())
+        assert sum(counts.values()) == len(self.ws.store.requests.find())
 
     @invariant()
     def every_row_is_forgotten_once(self) -> None:
         with self.ws.session() as session:
-            rows = [row for row, _ in self.ws.store.forgotten_rows()]
+            rows = [row for row, _ in self.ws.store.forgotten.rows()]
             assert len(rows) == len(set(rows))
             assert self.forgotten <= set(rows)
             self.forgotten = set(rows)
@@ -173,7 +173,7 @@ class Pipeline(RuleBasedStateMachine):
 
     @invariant()
     def constants_are_a_fit_on_what_remains(self) -> None:
-        if self.ws.store.employed().model_sha is not None:  # type: ignore[union-attr]
+        if self.ws.store.versions.active().model_sha is not None:  # type: ignore[union-attr]
             assert differing(self.ws) == []
 
     def check_replay(self) -> None:
@@ -181,10 +181,10 @@ class Pipeline(RuleBasedStateMachine):
         with self.ws.session() as session:
             employed = session.require_version()
             weights = None if employed.model_sha is None else session.open_model().state.weights
-            history, config = self.ws.store.versions(), session.config
+            history, config = self.ws.store.versions.find(), session.config
         ids = TABLE["record"].to_pylist()
         gone: dict[int, list[str]] = {}
-        for row, number in self.ws.store.forgotten_rows():
+        for row, number in self.ws.store.forgotten.rows():
             gone.setdefault(number, []).append(ids[row])
         clean = self.root / "clean"
         shutil.copytree(base(), clean)

@@ -178,7 +178,7 @@ def test_the_files_of_superseded_versions_are_removed(workspace: Workspace) -> N
     found = signature(workspace)
     assert len(found["artifacts"]) == 3
     assert len(found["data"]) == 1
-    assert all(v.model_sha is None for v in workspace.store.versions()[:-1])
+    assert all(v.model_sha is None for v in workspace.store.versions.find()[:-1])
 
 
 def test_a_reader_delays_the_purge_and_loses_nothing(tmp_path: Path) -> None:
@@ -186,10 +186,10 @@ def test_a_reader_delays_the_purge_and_loses_nothing(tmp_path: Path) -> None:
 
     kept = make(tmp_path / "w", None)
     with kept.open() as ws:
-        ws.store.engine.dispose()
-        import unfit.store.repository as repository
+        ws.store.database.engine.dispose()
+        from unfit.store import connections
 
-        seconds, repository.BUSY_SECONDS = repository.BUSY_SECONDS, 0.2
+        seconds, connections.BUSY_SECONDS = connections.BUSY_SECONDS, 0.2
         try:
             with Workspace(kept.folder) as impatient:
                 reader = sqlite3.connect(kept.folder / "unfit.db")
@@ -203,4 +203,4 @@ def test_a_reader_delays_the_purge_and_loses_nothing(tmp_path: Path) -> None:
                 impatient.audit()
                 assert not impatient.status().purge_due
         finally:
-            repository.BUSY_SECONDS = seconds
+            connections.BUSY_SECONDS = seconds

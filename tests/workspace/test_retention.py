@@ -43,14 +43,14 @@ def test_an_answer_and_a_status_name_the_rows_and_until_when(kept: Kept) -> None
         assert found.retained.until == START + timedelta(days=40)
         assert found.audit_window == timedelta(days=30)
         assert not found.purge_due
-        (first,) = ws.store.requests(key="a")
+        (first,) = ws.store.requests.find(key="a")
         assert (first.erased, first.purged, first.kept_until) == (True, False, made.kept_until)
         clock.now += timedelta(days=21)  # the first window is over, and nobody has come
         found = ws.status()
         assert (found.retained.overdue_rows, found.purge_due) == (made.kept_rows, True)
         assert ws.purge_expired() == made.kept_rows
         assert ws.purge_expired() == 0
-        (first,) = ws.store.requests(key="a")
+        (first,) = ws.store.requests.find(key="a")
         assert (first.purged, first.kept_until) == (True, None)
         assert [p.name for p in (kept.folder / "retained").iterdir()] == ["3.parquet"]
         again = ws.forget(subjects=["p0003"], key="a")
@@ -62,15 +62,15 @@ def test_without_a_window_nothing_is_kept_and_an_erasure_is_purged(tmp_path: Pat
     with make(tmp_path / "w", None).open() as ws:
         made = ws.forget(subjects=["p0003"], key="a")
         assert (made.purged, made.kept_rows, made.kept_until) == (True, 0, None)
-        assert ws.store.requests(key="a")[0].purged
+        assert ws.store.requests.find(key="a")[0].purged
         assert ws.status().retained.rows == 0
         ws.defer_purge()
         made = ws.forget(subjects=["p0007"], key="b")
         assert (made.purged, made.purge_due) == (False, True)
-        assert ws.store.requests(key="a")[0].purged  # long since
-        assert not ws.store.requests(key="b")[0].purged
+        assert ws.store.requests.find(key="a")[0].purged  # long since
+        assert not ws.store.requests.find(key="b")[0].purged
         ws.purge()
-        assert ws.store.requests(key="b")[0].purged
+        assert ws.store.requests.find(key="b")[0].purged
 
 
 def test_the_command_line_says_so(kept: Kept) -> None:

@@ -63,7 +63,7 @@ def test_seconds_start_with_the_request_taken_and_end_with_the_commit(
         assert answer.seconds == 1 + 20 + 300 + 4000
         retrained = ws.retrain()
         assert retrained.seconds == 9
-        first, updated, last = ws.store.versions()
+        first, updated, last = ws.store.versions.find()
     assert [first.seconds, updated.seconds, last.seconds] == [7, 4321, 9]
     assert updated.times is not None
     assert updated.times.phases["commit"] == 4000  # the deletion list is written within it
@@ -78,7 +78,7 @@ def test_phases_are_those_of_the_work_and_lie_within_the_seconds(tmp_path: Path)
         ws.forget(subjects=["p0003"])
         ws.retrain()
         took = time.perf_counter() - started
-        versions = ws.store.versions()
+        versions = ws.store.versions.find()
     expected = [
         {"read", "encode", "train", "evaluate", "rehearse", "write", "commit"},
         {"open", "resolve", "unlearn", "evaluate", "write", "commit"},
@@ -105,10 +105,10 @@ def test_what_was_purged_later_is_written_down_later(tmp_path: Path) -> None:
         for who in ("p0003", "p0005"):
             ws.submit(subjects=[who])
             ws.apply()
-        before = ws.store.versions()[1:]
+        before = ws.store.versions.find()[1:]
         assert [v.times.purge for v in before if v.times] == [None, None]
         assert ws.purge()
-        after = ws.store.versions()[1:]
+        after = ws.store.versions.find()[1:]
     assert len({v.times.purge for v in after if v.times}) == 1  # one purge for both
     for was, now in zip(before, after, strict=True):
         assert was.times is not None
@@ -159,7 +159,7 @@ def test_an_erasure_of_a_workspace_says_how_many_rows_it_read(tmp_path: Path) ->
     with untrained(tmp_path) as ws:
         ws.train()
         ws.forget(subjects=["p0003"])
-        version = ws.store.versions()[-1]
+        version = ws.store.versions.find()[-1]
     assert version.times is not None
     assert version.times.steps == 1
     assert version.times.rows_read is not None
@@ -190,7 +190,7 @@ def test_a_first_training_is_not_recorded_with_its_compilation(tmp_path: Path) -
     took = time.perf_counter() - started
     said = json.loads(done.stdout)
     with Workspace(folder) as ws:
-        (version,) = ws.store.versions()
+        (version,) = ws.store.versions.find()
     assert version.times is not None
     assert not version.times.cold
     assert version.times.kernels > 0

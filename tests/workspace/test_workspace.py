@@ -61,7 +61,7 @@ def test_training_is_the_estimator_on_the_encoded_rows(classes: int, tmp_path: P
         np.testing.assert_allclose(found[:, :-1], reference.coef_, atol=1e-8)
         np.testing.assert_allclose(found[:, -1], reference.intercept_, atol=1e-8)
         X_test, y_test = rows_of(ws, "test")
-        version = ws.store.employed()
+        version = ws.store.versions.active()
         assert version is not None
         assert version.accuracy == pytest.approx(reference.score(X_test, y_test))
 
@@ -114,7 +114,7 @@ def test_waiting_requests_are_taken_together(trained: Kept, tmp_path: Path) -> N
             ws.submit(subjects=[who])
         made = ws.forget(subjects=["p0004"])
         assert made.version == 2
-        assert ws.store.request_counts() == {
+        assert ws.store.requests.counts() == {
             "pending": 0,
             "applied": 4,
             "unmatched": 0,
@@ -201,7 +201,7 @@ def test_the_policy_decides_and_says_why(
         decision = ws.status().decisions[-1]
         assert decision.reason == made.reason
         assert decision.inputs["rows"] > 0
-        version = ws.store.employed()
+        version = ws.store.versions.active()
         assert version is not None
         assert version.kind == ("retrained" if action == "retrain" else "updated")
 
@@ -215,7 +215,7 @@ def test_the_papers_rule_retrains_over_the_threshold_and_opens_anew(tmp_path: Pa
         made = ws.forget(rows=wave)
         assert made.action == "retrain"
         assert "over the threshold" in made.reason
-        version = ws.store.employed()
+        version = ws.store.versions.active()
         assert version is not None
         assert version.baseline["rows"] == version.rows
         X, y = rows_of(ws, "train")
@@ -381,10 +381,10 @@ def test_times_come_from_the_clock_that_was_handed_in(trained: Kept, tmp_path: P
     ours = trained.copy(tmp_path / "w")
     with Workspace(ours.folder, clock=lambda: moment) as ws:
         ws.forget(subjects=["p0003"])
-        version = ws.store.employed()
+        version = ws.store.versions.active()
         assert version is not None
         assert version.employed_at == moment
-        assert ws.store.requests()[-1].applied_at == moment
+        assert ws.store.requests.find()[-1].applied_at == moment
 
 
 def test_changed_columns_are_refused_at_retraining(workspace: Workspace) -> None:
@@ -399,4 +399,4 @@ def test_changed_columns_are_refused_at_retraining(workspace: Workspace) -> None
         made = again.forget(subjects=["p0003"])  # an erasure cannot be refused for it
         assert made.action == "employ"
         assert "no model can be trained" in made.reason
-        assert again.store.request_counts()["pending"] == 0
+        assert again.store.requests.counts()["pending"] == 0

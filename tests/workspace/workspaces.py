@@ -68,26 +68,26 @@ def as_before(kept: Kept) -> None:
         entries = [e for e in ws.deletions.read().entries if e[0] != "key"]
         lines = "".join(f"{json.dumps({kind: value})}\n" for kind, value in entries)
         ws.list_path.write_text(lines)
-        with ws.store.writing() as connection:
+        with ws.store.database.writing() as connection:
             earlier = {"list_known": None, "key_fingerprint": None, "list_position": len(lines)}
             connection.execute(sa.update(models).values(**earlier))
 
 
 def remembers(ws: Workspace, subject: str) -> bool:
     """Whether somebody has rows in a workspace, as they lie there."""
-    version = ws.store.employed()
+    version = ws.store.versions.active()
     assert version is not None
     assert version.generation is not None
     dataset = Dataset(ws.folder / "data" / version.generation)
     rows = dataset.subject_rows(subject)
-    gone = {row for row, _ in ws.store.forgotten_rows()}
+    gone = {row for row, _ in ws.store.forgotten.rows()}
     return rows is not None and not gone.issuperset(dataset["numbers"][rows].tolist())
 
 
 def signature(ws: Workspace) -> dict:
     """All that a crash might harm: the employed pointer, rows, requests, files."""
     session = ws._session
-    version = session.store.employed()
+    version = session.store.versions.active()
     live: list[int] = []
     if version is not None and version.generation is not None:
         dataset = Dataset(session.data_folder / version.generation)
@@ -102,15 +102,15 @@ def signature(ws: Workspace) -> dict:
         "employed": version and (version.number, version.kind, version.model_sha, version.subjects),
         "card": version and version.card_sha,
         "live": live,
-        "forgotten": session.store.forgotten_rows(),
+        "forgotten": session.store.forgotten.rows(),
         "requests": [
             (r.key, r.state, [(i.kind, i.value, i.outcome, i.rows) for i in r.items])
-            for r in session.store.requests()
+            for r in session.store.requests.find()
         ],
-        "decisions": [(d.version, d.action, d.reason) for d in session.store.decisions()],
+        "decisions": [(d.version, d.action, d.reason) for d in session.store.decisions.find()],
         "artifacts": names(session.artifacts.folder),
         "data": names(session.data_folder),
         "retained": names(session.retained),
         "list": list(dict.fromkeys(listed)),
-        "purge_due": session.store.model().purge_due,
+        "purge_due": session.store.model.read().purge_due,
     }

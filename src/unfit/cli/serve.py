@@ -88,14 +88,13 @@ def worker(workspace: WorkspaceOption = None) -> None:
 def _open(folder: Path, with_token: bool = True) -> "tuple[ServiceTable, str | None]":
     """Check that there is a model to serve; create a first token if nobody has the role admin."""
     from unfit.clock import now
-    from unfit.store.access import Access
     from unfit.workspace import Workspace
 
     with Workspace(folder) as ws:
-        if ws.store.employed() is None:
+        if ws.store.versions.active() is None:
             raise Untrained
-        access = Access(ws.store)
-        some = any(t.revoked_at is None and "admin" in t.roles for t in access.tokens())
+        access = ws.store.tokens
+        some = any(t.revoked_at is None and "admin" in t.roles for t in access.all())
         first = None
         if with_token and not some:
             _, first = access.create("first", ["admin"], now())

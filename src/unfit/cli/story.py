@@ -222,7 +222,7 @@ def _wave(name: str, answers: Sequence[Forgotten], ws: Workspace) -> Wave:
     updated = [seconds for action, seconds in timed if action != "retrain"]
     retrained = [seconds for action, seconds in timed if action == "retrain"]
     purges = [a.purge_seconds for a in answers if a.purge_seconds is not None]
-    version = ws.store.employed()
+    version = ws.store.versions.active()
     return Wave(
         name=name,
         requests=len(answers),

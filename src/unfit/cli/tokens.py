@@ -12,7 +12,7 @@ from unfit.cli.common import JsonOption, WorkspaceOption, errors, find_workspace
 from unfit.errors import BadInput
 
 if TYPE_CHECKING:
-    from unfit.store.access import Access
+    from unfit.store.tokens import Tokens
 
 app = typer.Typer(
     help="Create, list and revoke tokens: who may use the service, and for what. Roles: predict, "
@@ -57,7 +57,7 @@ def create(
 def list_tokens(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
     """List all tokens, without their texts."""
     with errors(), _access(workspace) as (access, _):
-        found = access.tokens()
+        found = access.all()
     if as_json:
         shown = [
             {
@@ -95,10 +95,9 @@ def revoke(
 
 
 @contextmanager
-def _access(workspace: Path | None) -> "Iterator[tuple[Access, datetime]]":
+def _access(workspace: Path | None) -> "Iterator[tuple[Tokens, datetime]]":
     from unfit.clock import now
-    from unfit.store.access import Access
     from unfit.workspace import Workspace
 
     with Workspace(find_workspace(workspace)) as ws:
-        yield Access(ws.store), now()
+        yield ws.store.tokens, now()

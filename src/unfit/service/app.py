@@ -27,9 +27,6 @@ from unfit.service.log import Log
 from unfit.service.metrics import Metrics
 from unfit.service.middleware import STATIC, RequestMiddleware
 from unfit.service.predictor import PredictorCache
-from unfit.store.access import Access
-from unfit.store.jobs import Jobs
-from unfit.store.watching import Watch
 from unfit.workspace import Workspace
 
 _ABOUT = """\
@@ -41,13 +38,13 @@ problem+json; lists come newest first, with `next` to go on.
 
 def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
     workspace = Workspace(folder)
-    changes = SharedChangeCounter(Watch(workspace.store))
+    changes = SharedChangeCounter(workspace.store.change_counter())
     context = ServiceContext(
         workspace,
         changes,
         PredictorCache(workspace),
-        Access(workspace.store),
-        Jobs(workspace.store),
+        workspace.store.tokens,
+        workspace.store.jobs,
         log or Log(),
         Metrics(),
         now,

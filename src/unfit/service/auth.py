@@ -21,8 +21,8 @@ from unfit.service.change_counter import SharedChangeCounter
 from unfit.service.json_bodies import StrictRequest
 from unfit.service.problems import Problem
 from unfit.service.roles import ROLES
-from unfit.store.access import Access
 from unfit.store.records import Token
+from unfit.store.tokens import Tokens
 
 PUBLIC = "public"
 COOKIE, CSRF_FIELD, CSRF_HEADER = "unfit_session", "csrf", "x-csrf-token"
@@ -67,7 +67,7 @@ class Gate:
 
     def __init__(
         self,
-        access: Access,
+        access: Tokens,
         changes: SharedChangeCounter,
         rate: float,
         clock: Callable[[], datetime],

@@ -8,7 +8,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from unfit.errors import Unavailable
-from unfit.store.watching import Seen, Watch
+from unfit.store.change_counter import ChangeCounter, Seen
 
 ASK_SECONDS = 5.0
 
@@ -16,7 +16,7 @@ ASK_SECONDS = 5.0
 class SharedChangeCounter:
     """Reads the counters once for all requests that ask at the same time."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: ChangeCounter) -> None:
         self._watch = watch
         self._thread = ThreadPoolExecutor(1, "change-counter")
         self._next: asyncio.Future[Seen] | None = None

@@ -9,9 +9,9 @@ from unfit.service.heartbeat import Heartbeat
 from unfit.service.log import Log
 from unfit.service.metrics import Metrics
 from unfit.service.predictor import PredictorCache
-from unfit.store.access import Access
 from unfit.store.jobs import Jobs
-from unfit.store.repository import Store
+from unfit.store.store import Store
+from unfit.store.tokens import Tokens
 from unfit.workspace import Workspace
 from unfit.workspace.config import Config
 
@@ -21,7 +21,7 @@ class ServiceContext:
     workspace: Workspace
     changes: SharedChangeCounter
     predictors: PredictorCache
-    access: Access
+    access: Tokens
     jobs: Jobs
     log: Log
     metrics: Metrics

@@ -8,8 +8,8 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 
 from unfit.errors import UnfitError
-from unfit.store.jobs import LEASE_SECONDS, Lease
-from unfit.store.repository import Store
+from unfit.store.leases import LEASE_SECONDS
+from unfit.store.store import Store
 from unfit.workspace.holder import Holder
 
 LOOK_SECONDS = 1.0
@@ -19,7 +19,7 @@ class Heartbeat:
     """The beat of the worker that holds the lease."""
 
     def __init__(self, store: Store) -> None:
-        self._lease = Lease(store, "")
+        self._lease = store.lease("")
         self._mutex = threading.Lock()
         self._seen: tuple[str | None, int] = (None, 0)
         self._moved_at = 0.0

@@ -9,7 +9,6 @@ from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service.child_process import lifeline
 from unfit.service.log import Log, take_all
-from unfit.store.jobs import Jobs, Lease
 from unfit.workspace import Workspace
 
 TOLD_SECONDS = 0.3
@@ -20,8 +19,8 @@ def main(folder: Path, id: int, holder: str) -> None:
     take_all(Log())
     with Workspace(folder) as workspace:
         workspace.work_as("a job of the service")
-        jobs = Jobs(workspace.store)
-        workspace.store.fence = Lease(workspace.store, holder).fence
+        jobs = workspace.store.jobs
+        workspace.store.require(workspace.store.lease(holder))
         (job,) = jobs.find(id=id)
         if job.kind == "audit" and hasattr(os, "SCHED_IDLE"):  # nobody waits for it to go on
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -10,7 +10,7 @@ import numpy as np
 from unfit.data.encoding import Absent
 from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
-from unfit.store.watching import Seen
+from unfit.store.change_counter import Seen
 from unfit.workspace import Workspace
 from unfit.workspace.list_format import Position
 from unfit.workspace.list_watch import ListWatch
@@ -74,7 +74,7 @@ class PredictorCache:
         if self._place not in (None, seen.place):
             self._list_watch.start_over()
         self._place = seen.place
-        record = self._workspace.store.model()  # first: what is loaded is at least as new
+        record = self._workspace.store.model.read()  # first: what is loaded is at least as new
         model = self._model_cache.active_model()
         before = None if self._have is None else self._have.predictor
         if before is not None and before.model.card is model.card:  # as most versions do

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
 
 from unfit.errors import BadInput, CannotTrain, Damaged, Unavailable, UnfitError, Untrained
-from unfit.store.filing import KeyUsed, NotWaiting, QueueFull
+from unfit.store.errors import KeyUsed, NotWaiting, QueueFull
 
 MEDIA = "application/problem+json"
 

@@ -17,7 +17,7 @@ from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service.child_process import Child, lifeline
 from unfit.service.log import Log, take_all
-from unfit.store.jobs import LEASE_SECONDS, Jobs, Lease
+from unfit.store.leases import LEASE_SECONDS
 from unfit.store.records import Job
 from unfit.workspace import Workspace
 from unfit.workspace.holder import Holder
@@ -40,7 +40,7 @@ class Worker:
         self._workspace = Workspace(folder)
         self._workspace.work_as("unfit worker")
         store = self._workspace.store
-        self._store, self._jobs = store, Jobs(store)
+        self._store, self._jobs = store, store.jobs
         self._workspace.defer_purge()
         self._renew()
         self._lost = threading.Event()
@@ -72,7 +72,7 @@ class Worker:
     def _renew(self) -> None:
         """A name of its own for each term, so that what is left of an earlier one is refused."""
         self._holder = f"{Holder.me('unfit worker').name()}:{uuid.uuid4().hex[:8]}"
-        self._lease = Lease(self._store, self._holder)
+        self._lease = self._store.lease(self._holder)
 
     def _take_lease(self) -> bool:
         """Wait until nobody holds it, or its holder has not moved for its time. One that neither
@@ -94,7 +94,7 @@ class Worker:
                 else:
                     self._log.line("lease-taken", worker=self._holder)
                 self._lost.clear()
-                self._workspace.store.fence = self._lease.fence
+                self._workspace.store.require(self._lease)
                 return True
             self._stop.wait(0.2)
             again = self._lease.read()
@@ -137,7 +137,7 @@ class Worker:
 
     def _apply(self) -> bool:
         """What waits, all together; now and then what they leave behind is purged."""
-        pending, due = self._store.waiting()
+        pending, due = self._store.requests.waiting()
         at = time.monotonic()
         if due and at >= self._purge_at:
             if self._try("purge", self._workspace.purge):
@@ -252,7 +252,7 @@ def _kill(holder: str | None) -> bool:
 
 
 def _number(workspace: Workspace) -> int:
-    version = workspace.store.employed()
+    version = workspace.store.versions.active()
     return 0 if version is None else version.number
 
 

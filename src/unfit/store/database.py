@@ -1,115 +1,146 @@
-"""Connections: SQLite as careful as it can be, PostgreSQL as it comes."""
+"""One model's part of a database: its transactions, and who may change it.
 
-import json
-import os
-import sqlite3
-from pathlib import Path
-from typing import Any
+All repositories of a model share one `ModelDatabase`. A transaction that changes versions or
+requests locks the model's row first, so that two such transactions never wait for each other.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from unfit import disk
-from unfit.data.sql import psycopg_url
-from unfit.errors import BadInput, Damaged
+from unfit.errors import Damaged, LostLock, Unavailable
+from unfit.store.schema import models
 
-IDLE_SECONDS = 10.0  # within a transaction of PostgreSQL, before it is ended
-_SQLITE_SETTINGS = (
-    "journal_mode=WAL",
-    "synchronous=FULL",
-    "foreign_keys=ON",
-    "secure_delete=ON",
-    "temp_store=MEMORY",
-)
+CHUNK = 5000  # rows per statement
+_T = TypeVar("_T")
 
 
-def open_engine(url: str, busy_seconds: float) -> sa.Engine:
+class ModelDatabase:
+    """Reads and writes the records of one model in a database that may hold several.
+
+    digest_key: is kept elsewhere, so that nobody can guess ids from their digests. held_term: of
+    the writer's lock, while this process holds it. fence: is called first in every transaction
+    that only the holder of a lease may make; it raises if the lease is lost.
+    """
+
+    def __init__(self, engine: sa.Engine, model_id: int, digest_key: Callable[[], bytes]) -> None:
+        self.engine = engine
+        self.model_id = model_id
+        self.sqlite = engine.dialect.name == "sqlite"
+        self.mine = models.c.id == model_id
+        self.held_term: Callable[[], int | None] = lambda: None
+        self.fence: Callable[[sa.Connection], None] = lambda _: None
+        self.last_change = 0  # the number that the last commit of this process has drawn
+        self._digest_key = digest_key
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with reading(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        with writing(self.engine) as connection:
+            yield connection
+
+    @contextmanager
+    def queueing(self) -> Iterator[sa.Connection]:
+        """A transaction that changes what is waiting; anybody may make it."""
+        with self.writing() as connection:
+            self._lock(connection)
+            yield connection
+
+    @contextmanager
+    def changing(self) -> Iterator[sa.Connection]:
+        """A transaction of the process that holds the writer's lock; refused if it lost it."""
+        with self.queueing() as connection:
+            self.require_term(connection)
+            yield connection
+
+    def require_term(self, connection: sa.Connection) -> None:
+        held = self.held_term()
+        if held is not None:
+            term = sa.select(models.c.term).where(self.mine)
+            if connection.execute(term).scalar_one() != held:
+                raise LostLock
+
+    def note_change(self, connection: sa.Connection, **values: Any) -> None:
+        """Let every process that watches the model see that something is new."""
+        self.last_change = draw()
+        self.update_model(connection, changes=self.last_change, **values)
+
+    def update_model(self, connection: sa.Connection, **values: Any) -> None:
+        connection.execute(sa.update(models).where(self.mine).values(**values))
+
+    def digest(self, *texts: str) -> str:
+        """A keyed digest: it tells that two texts are equal, and not what they are."""
+        state = hashlib.blake2b(key=self._digest_key(), digest_size=20)
+        for text in texts:
+            raw = text.encode()
+            state.update(len(raw).to_bytes(8, "big") + raw)
+        return state.hexdigest()
+
+    def _lock(self, connection: sa.Connection) -> None:
+        if not self.sqlite:  # whose write transaction has locked the whole database already
+            connection.execute(sa.select(models.c.id).where(self.mine).with_for_update())
+
+
+@contextmanager
+def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
+    with explained(), engine.connect() as connection:
+        yield connection
+
+
+@contextmanager
+def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    with explained(), engine.execution_options(write=True).begin() as connection:
+        yield connection
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Put what a database complains about into a sentence."""
     try:
-        engine = sa.create_engine(
-            psycopg_url(url), json_serializer=json.dumps, pool_pre_ping=True, hide_parameters=True
-        )
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError) as error:
-        raise BadInput(f"store.url cannot be used: {str(error).splitlines()[0][:200]}") from None
-    name = engine.dialect.name
-    if name == "postgresql":
-        sa.event.listen(engine, "do_connect", _postgresql_settings)
-        sa.event.listen(engine, "connect", _postgresql_session)
-    if name not in ("sqlite", "postgresql"):
-        raise BadInput(f"store.url is of {name}; unfit keeps its records in SQLite or PostgreSQL")
-    if name == "sqlite":
-        engine.dispose()
-        engine = sa.create_engine(
-            url,
-            connect_args={"timeout": busy_seconds},
-            pool_size=10,
-            max_overflow=40,
-            hide_parameters=True,
-        )
-        path = Path(engine.url.database or "")
-        sa.event.listen(engine, "connect", _sqlite_settings)
-        sa.event.listen(engine, "begin", _begin)
-        _only_this_file(engine, path)
-        if path.exists() and path.stat().st_size == 0:
-            raise Damaged(f"{path.name} is empty; restore it from a backup")
-    return engine
+        yield
+    except sa.exc.TimeoutError:
+        raise Unavailable("too many ask the database at once; try again") from None
+    except sa.exc.DBAPIError as error:
+        first = str(error.orig or error).strip().splitlines()[0][:200]
+        if isinstance(error, sa.exc.IntegrityError):
+            raise
+        if "not a database" in first or "malformed" in first:
+            raise Damaged(f"the workspace's database cannot be read: {first}") from None
+        raise Unavailable(f"the database says: {first}") from None
 
 
-def _postgresql_settings(_: Any, __: Any, ___: Any, options: dict[str, Any]) -> None:
-    """A database that cannot be reached is noticed in seconds, not in hours."""
-    options.setdefault("connect_timeout", 10)
-    options.setdefault("tcp_user_timeout", 20_000)
+def draw() -> int:
+    """A number that no other change has: a counter would come back with a restored backup."""
+    return secrets.randbits(62)
 
 
-def file_of(path: str | Path) -> tuple[int, int]:
-    """Which file a path names at this moment."""
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+def insert(connection: sa.Connection, table: sa.Table, **values: Any) -> int:
+    """Insert one row; its id."""
+    made = connection.execute(sa.insert(table).values(**values)).inserted_primary_key
+    assert made is not None
+    return int(made[0])
 
 
-def _only_this_file(engine: sa.Engine, path: Path) -> None:
-    """A connection is to the file it was opened on: where a backup has taken the file's place, the
-    connections to the old one are given up. A file that was there once is never made anew."""
-    made = False
-
-    def connecting(*_: Any) -> None:
-        if made and not path.exists():
-            raise sqlite3.OperationalError(f"{path.name} is gone")
-
-    def connected(_: Any, record: Any) -> None:
-        nonlocal made
-        made = True
-        record.info["file"] = file_of(path)
-
-    def checked_out(_: Any, record: Any, __: Any) -> None:
-        try:
-            same = record.info["file"] == file_of(path)
-        except FileNotFoundError:
-            same = False
-        if not same:
-            raise sa.exc.DisconnectionError(f"{path.name} was replaced")
-
-    sa.event.listen(engine, "do_connect", connecting)
-    sa.event.listen(engine, "connect", connected)
-    sa.event.listen(engine, "checkout", checked_out)
+def insert_rows(connection: sa.Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
+    block: list[dict[str, Any]] = []
+    for row in rows:
+        block.append(row)
+        if len(block) == CHUNK:
+            connection.execute(sa.insert(table), block)
+            block = []
+    if block:
+        connection.execute(sa.insert(table), block)
 
 
-def _postgresql_session(connection: Any, _: object) -> None:
-    """A process that is stopped within a transaction does not lock others out for good."""
-    with connection.cursor() as cursor:
-        cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS:g}s'")
-    connection.commit()
-
-
-def _sqlite_settings(connection: Any, _: object) -> None:
-    connection.isolation_level = None  # transactions are begun by _begin
-    for _, _, path in connection.execute("PRAGMA database_list").fetchall():
-        if path:  # the log beside it gets the same mode from SQLite
-            connection.execute("PRAGMA schema_version").close()  # which makes the file
-            for name in (path, f"{path}-wal", f"{path}-shm"):
-                disk.owner_only(Path(name))
-    for setting in _SQLITE_SETTINGS:
-        connection.execute(f"PRAGMA {setting}").close()
-
-
-def _begin(connection: sa.Connection) -> None:
-    if connection.get_execution_options().get("write", False):  # a read is one statement
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+def chunks(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
+    """So many values at a time as a statement may name."""
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]

@@ -4,7 +4,7 @@ A record that is read from the database is built in one place, its `from_row`. E
 column of the same name, except for those that `from_row` names.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Row
 
 IdKind = Literal["subject", "row"]
-Outcome = Literal["forgotten", "repeated", "unknown"]
-State = Literal["pending", "applied", "unmatched", "cancelled"]
+ItemOutcome = Literal["forgotten", "repeated", "unknown"]
+RequestState = Literal["pending", "applied", "unmatched", "cancelled"]
 Matched = Literal["all", "some", "earlier", "none"]
 JobKind = Literal["audit", "retrain"]
 
@@ -26,7 +26,9 @@ def _columns(record: type[Any], row: "Row[Any]", **others: Any) -> dict[str, Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class ModelRecord:
+    """The model's row: what of the deletion list is applied, the state of the purge."""
+
     id: int
     key: str
     list_position: int
@@ -143,7 +145,7 @@ class Item:
     id: int
     kind: IdKind
     value: str | None
-    outcome: Outcome | None = None
+    outcome: ItemOutcome | None = None
     rows: int | None = None
 
     @classmethod
@@ -168,7 +170,7 @@ class Request:
 
     id: int
     key: str
-    state: State
+    state: RequestState
     submitted_at: datetime
     applied_at: datetime | None
     version: int | None  # the number of the version that forgot
@@ -231,6 +233,10 @@ class Decision:
         """row: of the decision, with the number of its version."""
         return cls(**_columns(cls, row, version=row.number))
 
+    def columns(self) -> dict[str, Any]:
+        """The values of the table's columns; the version is named by its id there."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "version"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
@@ -248,18 +254,17 @@ class AuditRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What one step of the worker did to requests: outcomes by item, rows gone, ids gone.
+    """What one step did to requests: outcomes by item, rows gone, ids gone.
 
-    list_known: how far the deletion list is known, or what writes the list and says so: it is
-    called when nothing can be refused any more, so that nobody is listed whose request is.
+    list_known: how far the deletion list is applied. kept: new facts of a version that stays.
     """
 
     requests: Sequence[int] = ()
-    outcomes: Sequence[tuple[int, Outcome, int]] = ()  # item, outcome, rows
+    outcomes: Sequence[tuple[int, ItemOutcome, int]] = ()  # item, outcome, rows
     rows: Sequence[int] = ()
     digests: Sequence[tuple[IdKind, str]] = ()
-    list_known: str | Callable[[], str] | None = None
-    kept: Mapping[str, Any] = field(default_factory=dict)  # new facts of a version that stays
+    list_known: str | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from unfit.errors import BadInput
 from unfit.methods import Method, State
 from unfit.progress import ProgressCallback
 from unfit.store.records import IdKind, Version
-from unfit.store.repository import Store
+from unfit.store.store import Store
 from unfit.verdict import Outcome
 from unfit.workspace.config import Config
 from unfit.workspace.constants import differing
@@ -172,7 +172,7 @@ def gather(
     else:
         rows, origin = _from_window(retained, model), "the audit window"
     test = model.test_rows().take(model.test_positions(np.empty(0, np.int64)))
-    gone = sum(v.deleted for v in store.versions())
+    gone = sum(v.deleted for v in store.versions.find())
     return Evidence(
         model.version, model.method, model.card.method, model.state, model.data.copied(),
         test, rows, origin, gone, differing(model),

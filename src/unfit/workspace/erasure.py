@@ -20,8 +20,8 @@ from unfit.lifecycle.policy import Action, Facts, Verdict, decide
 from unfit.methods import State
 from unfit.points import reach
 from unfit.progress import ProgressCallback
-from unfit.store.filing import RESTORED
 from unfit.store.records import Applied, Decision, HeldOut, NewVersion, Version
+from unfit.store.requests import RESTORED
 from unfit.workspace import audit, constants, training
 from unfit.workspace.deletion_list import REMEDY
 from unfit.workspace.list_format import Content, Position
@@ -72,7 +72,7 @@ def apply_pending(
     """
     known = known or session.known
     assert known is not None  # whoever holds the lock has caught up with the list
-    requests = session.store.requests(state="pending")
+    requests = session.store.requests.find(state="pending")
     if not requests:
         return Batch({}, 0, None)
     watch = Stopwatch()
@@ -85,28 +85,23 @@ def apply_pending(
         numbers = session.dataset()["numbers"][selection.positions].tolist()
     outcome = _outcome(session, model, selection.positions, watch, progress)
 
-    unlisted = set(selection.ids).difference(listed)
-
-    def write_list() -> str:
-        nonlocal known
-        assert known is not None
-        if unlisted:
-            ids = [pair for pair in selection.ids if pair in unlisted]
-            known = session.deletions.append(ids, known)
-        reach("forget.listed")
-        return str(known)
-
     settled = [(item, said, n) for item, (said, n) in zip(items, selection.outcomes, strict=True)]
     applied = Applied(
         requests=[r.id for r in requests],
         outcomes=settled,
         rows=numbers,
         digests=selection.digests,
-        list_known=write_list,
         kept=outcome.kept,
     )
-    with watch.phase("commit"):
-        version = session.store.commit(before, outcome.new, outcome.why, applied, session.clock())
+    unlisted = set(selection.ids).difference(listed)
+    change = before, outcome.new, outcome.why, applied
+    with watch.phase("commit"), session.store.committing(*change, session.clock()) as commit:
+        if unlisted:  # nobody is listed whose request may still be refused
+            ids = [pair for pair in selection.ids if pair in unlisted]
+            known = session.deletions.append(ids, known)
+        reach("forget.listed")
+        commit.list_known = str(known)
+    version = commit.version
     watch.stop()
     session.now_known(known)
     reach("forget.committed")
@@ -394,7 +389,7 @@ def catch_up(session: Session) -> None:
         known = deletions.join(session.config.id, added.position)
     else:
         known = added.position
-    pending = session.store.requests(state="pending")
+    pending = session.store.requests.find(state="pending")
     waiting = {(item.kind, item.value) for request in pending for item in request.items}
     listed = [pair for pair in added.ids if pair not in waiting]
     said = resolve_ids(session, listed).outcomes
@@ -402,11 +397,11 @@ def catch_up(session: Session) -> None:
               if outcome == "forgotten"]  # fmt: skip
     if missed:
         log.warning("deletions were missing here and are applied now: %d", len(missed))
-        session.store.submit(RESTORED + uuid.uuid4().hex, missed, session.clock())
+        session.store.requests.submit(RESTORED + uuid.uuid4().hex, missed, session.clock())
     if missed or pending:
         apply_pending(session, known=known, listed=added.ids)
     else:
-        session.store.set_list_known(str(known))
+        session.store.model.set_list_known(str(known))
         session.now_known(known)
 
 

@@ -60,7 +60,7 @@ def accept(session: Session) -> Loss:
     session.deletions.renew(session.known)
     key = session.deletions.key.read()
     assert key is not None
-    session.store.set_key_fingerprint(fingerprint(key))
+    session.store.model.set_key_fingerprint(fingerprint(key))
     return lost
 
 
@@ -96,6 +96,6 @@ def _wrong_key(session: Session) -> str | None:
         listed = None
     expected = session.record.key_fingerprint or listed
     if found is None:
-        needed = expected is not None or session.store.has_digests()
+        needed = expected is not None or session.store.forgotten.has_digests()
         return str(key.lost()) if needed else None
     return str(key.wrong()) if expected not in (None, fingerprint(found)) else None

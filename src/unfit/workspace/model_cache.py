@@ -2,7 +2,7 @@
 
 from unfit.errors import Damaged, Unavailable, Untrained
 from unfit.store.artifacts import Artifacts
-from unfit.store.repository import Store
+from unfit.store.store import Store
 from unfit.workspace.model import ReleasedModel, open_released_model
 
 TRIES = 20
@@ -18,7 +18,7 @@ class ModelCache:
 
     def active_model(self) -> ReleasedModel:
         for _ in range(TRIES):
-            version = self._store.employed()
+            version = self._store.versions.active()
             if version is None:
                 raise Untrained
             if version.model_sha is None:
@@ -31,7 +31,7 @@ class ModelCache:
             try:
                 self._model = open_released_model(version, self._artifacts, card)
             except Damaged:  # or superseded, and purged, since we asked
-                if self._store.employed() == version:
+                if self._store.versions.active() == version:
                     raise
                 continue
             self._made_of = made_of

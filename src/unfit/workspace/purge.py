@@ -34,18 +34,18 @@ def purge(
     begun = session.clock()
     reach("purge.start")
     dataset = session.dataset()
-    gone = np.array([row for row, _ in store.forgotten_rows(erased=False)], np.int64)
+    gone = np.array([row for row, _ in store.forgotten.rows(erased=False)], np.int64)
     positions = dataset.positions_of(gone)
     _erase(dataset, positions)
     card_sha = _without_names(session, version, dataset)
     reach("purge.card-rewritten")
-    store.record_purge(version, card_sha)
+    store.purges.record(version, card_sha)
     reach("purge.recorded")
     _remove_files(session, replace(version, card_sha=card_sha))
     reach("purge.files-removed")
-    store.clean()
+    store.purges.vacuum()
     reach("purge.database-vacuumed")
-    store.purge_done(timed(), begun)
+    store.purges.finish(timed(), begun)
     reach("purge.done")
     return card_sha
 
@@ -80,7 +80,7 @@ def _without_names(session: "Session", version: Version, dataset: Dataset) -> st
 def purge_again(session: "Session") -> None:
     """Rows that the records say are forgotten and a restored folder has again."""
     dataset = session.dataset()
-    rows = np.array([row for row, _ in session.store.forgotten_rows()], np.int64)
+    rows = np.array([row for row, _ in session.store.forgotten.rows()], np.int64)
     back = dataset.positions_of(rows)
     back = back[dataset["live"][back] != 0]
     if len(back):
@@ -119,7 +119,7 @@ def has_strays(session: "Session") -> bool:
     strays += list(data.glob(f"*/.*{disk.TEMPORARY}"))
     if session.retained.is_dir():
         known = {
-            retention.file_of(session.retained, v).name for v in session.store.retained_versions()
+            retention.file_of(session.retained, v).name for v in session.store.versions.retained()
         }
         strays += [p for p in session.retained.iterdir() if p.name not in known]
     return bool(strays)

@@ -9,8 +9,8 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.data.ids import id_text, spellings, trim
 from unfit.errors import BadInput, MatchedNobody
-from unfit.store.records import IdKind, Outcome, Request
-from unfit.store.repository import Store
+from unfit.store.records import IdKind, ItemOutcome, Request
+from unfit.store.store import Store
 
 Ids = Sequence[tuple[IdKind, str]]
 FEW = 200  # ids of a request whose spellings are tried on the forgotten
@@ -21,7 +21,7 @@ class Selection:
     """Positions to forget, an outcome and a number of rows for each id, digests to keep."""
 
     positions: np.ndarray
-    outcomes: list[tuple[Outcome, int]]
+    outcomes: list[tuple[ItemOutcome, int]]
     ids: list[tuple[IdKind, str]]  # those that had rows, for the deletion list
     digests: list[tuple[IdKind, str]]
 
@@ -33,7 +33,7 @@ class Selection:
 def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Selection:
     """Look every id up. An id twice in one batch, or forgotten before, is repeated."""
     taken = np.zeros(dataset.n, np.bool_)
-    outcomes: list[tuple[Outcome, int] | None] = []
+    outcomes: list[tuple[ItemOutcome, int] | None] = []
     found: list[tuple[IdKind, str]] = []
     absent: list[int] = []
     for i, (kind, value) in enumerate(ids):
@@ -61,7 +61,7 @@ def forgotten_before(store: Store, ids: Ids) -> set[tuple[IdKind, str]]:
         pair: {(pair[0], store.digest(pair[0], text)) for text in (pair[1], trim(pair[1]))}
         for pair in ids
     }
-    known = store.known_digests([one for each in digests.values() for one in each])
+    known = store.forgotten.known_digests([one for each in digests.values() for one in each])
     return {pair for pair, each in digests.items() if each & known}
 
 
@@ -119,7 +119,7 @@ def _digests(
             made["subject", store.digest("subject", text)] = None
     for text in row_texts(dataset, positions):
         made["row", store.digest("row", text)] = None
-    known = store.known_digests(list(made))
+    known = store.forgotten.known_digests(list(made))
     return [key for key in made if key not in known]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from unfit import disk
 from unfit.points import reach
 from unfit.store.records import Version
-from unfit.store.repository import Store
+from unfit.store.store import Store
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def file_of(folder: Path, version: Version) -> Path:
 
 def retained(folder: Path, store: Store, now: datetime, window: timedelta) -> Retained:
     """What is kept. window: as the workspace is set now; none: nothing may be kept any more."""
-    kept = [v for v in store.retained_versions() if file_of(folder, v).exists()]
+    kept = [v for v in store.versions.retained() if file_of(folder, v).exists()]
     late = _due(kept, now, window)
     moments = [v.retained_until for v in kept if v.retained_until is not None]
     since = [v.retained_until for v in late if v.retained_until is not None]
@@ -43,21 +43,21 @@ def retained(folder: Path, store: Store, now: datetime, window: timedelta) -> Re
 def purge_expired(folder: Path, store: Store, now: datetime, window: timedelta) -> int:
     """Remove what has been kept long enough; how many rows. Needs no lock: it touches nothing but
     files of versions that are in the records."""
-    late = _due(store.retained_versions(), now, window)
+    late = _due(store.versions.retained(), now, window)
     for version in late:
         disk.remove(file_of(folder, version))
     if late:
         if folder.is_dir():
             disk.sync_folder(folder)
         reach("retained.removed")
-        store.retained_no_more([v.id for v in late])
+        store.versions.end_retention([v.id for v in late])
     return sum(v.deleted for v in late)
 
 
 def purge_strays(folder: Path, store: Store) -> None:
     """Remove what no version stands behind. The writer's lock is held."""
     if folder.is_dir() and any(folder.iterdir()):
-        disk.purge_folder(folder, {file_of(folder, v).name for v in store.retained_versions()})
+        disk.purge_folder(folder, {file_of(folder, v).name for v in store.versions.retained()})
 
 
 def _due(versions: Sequence[Version], now: datetime, window: timedelta) -> list[Version]:

@@ -20,7 +20,7 @@ from unfit.errors import CannotTrain, Damaged, LostLock, Unavailable, Untrained
 from unfit.points import reach
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Times, Version
-from unfit.store.repository import Store
+from unfit.store.store import Store
 from unfit.workspace import config as configuration
 from unfit.workspace import purge, retention
 from unfit.workspace.config import Config
@@ -67,11 +67,11 @@ class Session:
             self.lock.held,
         )
         self._key: bytes | None = None
-        self.lock.terms = Terms(read=self.store.term, begin_after=self.store.begin_term)
-        self.store.held_term = lambda: self.lock.term
+        self.lock.terms = Terms(read=self.store.model.term, begin_after=self.store.model.begin_term)
+        self.store.require_term(lambda: self.lock.term)
         self.active: Version | None = None
         self.model: Model | None = None
-        self.record = self.store.model()
+        self.record = self.store.model.read()
         self.purged = True
         self.purge_seconds: float | None = None  # of the last purge, if the last commit had one
         self._timed: list[tuple[int, Stopwatch]] = []  # versions whose times are not written yet
@@ -155,13 +155,13 @@ class Session:
 
     def now_known(self, position: Position) -> None:
         """The records say how far the deletion list is applied."""
-        self.record = replace(self.record, list_known=str(position), changes=self.store.change)
-        self._seen = self.store.change
+        self.record = replace(self.record, list_known=str(position), changes=self.store.last_change)
+        self._seen = self.store.last_change
 
     def begin_list(self) -> None:
         """Before a first training: a deletion list and its key, made if there are none."""
         self._key = self.deletions.begin()
-        self.store.set_key_fingerprint(fingerprint(self._key))
+        self.store.model.set_key_fingerprint(fingerprint(self._key))
 
     def check_key(self) -> None:
         """Everything here that stands for an id was made with one key: with no other goes on."""
@@ -170,7 +170,7 @@ class Session:
             raise self.deletions.key.lost()
         found = fingerprint(key)
         if self.record.key_fingerprint is None:
-            self.store.set_key_fingerprint(found)
+            self.store.model.set_key_fingerprint(found)
             self.record = replace(self.record, key_fingerprint=found)
         elif self.record.key_fingerprint != found:
             raise self.deletions.key.wrong()
@@ -181,7 +181,7 @@ class Session:
             key = self.deletions.key.read()
             if key is None:
                 raise self.deletions.key.lost()
-            if self.store.model().key_fingerprint not in (None, fingerprint(key)):
+            if self.store.model.read().key_fingerprint not in (None, fingerprint(key)):
                 raise self.deletions.key.wrong()
             self._key = key
         return self._key
@@ -191,7 +191,7 @@ class Session:
     def recover(self) -> None:
         """Finish what a crash left undone, by this process or another."""
         before = self.active
-        self.active, self.record = self.store.employed(), self.store.model()
+        self.active, self.record = self.store.versions.active(), self.store.model.read()
         if self.record.changes != self._seen:  # another process has been here
             self.model = None
             if before is not None and not self._goes_on_from(before):  # or a backup was restored
@@ -220,7 +220,7 @@ class Session:
 
     def _goes_on_from(self, version: Version) -> bool:
         """Whether the records still hold a version that was in use."""
-        found = self.store.versions(number=version.number)
+        found = self.store.versions.find(number=version.number)
         return any((v.id, v.employed_at) == (version.id, version.employed_at) for v in found)
 
     def activate(
@@ -234,7 +234,7 @@ class Session:
         self.purge_seconds = None
         if watch is not None:
             self._timed.append((version.id, watch))
-        self._seen = self.store.change
+        self._seen = self.store.last_change
         self.record = replace(self.record, changes=self._seen, purge_due=True)
         self._mark.touch(0o600)
         if self.defers_purge:
@@ -271,7 +271,7 @@ class Session:
         self._timed = []
         self.purged = True
         if card_sha != self.active.card_sha:
-            self._seen = self.store.change
+            self._seen = self.store.last_change
             self.record = replace(self.record, changes=self._seen)
             self.active = replace(self.active, card_sha=card_sha)
             if self.model is not None:
@@ -306,6 +306,6 @@ class Session:
         if arrays is not None:
             sha = self.artifacts.put_arrays(arrays)
             reach("prepare.written")
-            self.store.set_statistics(version, sha)
+            self.store.versions.set_statistics(version, sha)
             reach("prepare.recorded")
             self.active = model.version = replace(version, statistics_sha=sha)

@@ -238,7 +238,7 @@ class Workspace:
             with self.session() as session:
                 session.require_version()
                 selection = erasure.resolve_ids(session, ids)
-                if strict and not (key and session.store.requests(key=key)):
+                if strict and not (key and session.store.requests.find(key=key)):
                     refuse(ids, selection, _near(session, ids, selection.outcomes))
                 if dry_run:
                     return self._foreseen(session, ids, selection, key or "")
@@ -251,7 +251,7 @@ class Workspace:
     def _forget_now(self, ids: Ids, key: str, progress: ProgressCallback | None) -> Forgotten:
         with self.session() as session:
             session.require_version()
-            new = not session.store.requests(key=key)
+            new = not session.store.requests.find(key=key)
             self._submit(ids, key)
             try:
                 batch = erasure.apply_pending(session, progress)
@@ -259,7 +259,7 @@ class Workspace:
                 raise
             except Exception:
                 if new:  # what failed has changed nothing
-                    session.store.take_back(key)
+                    session.store.requests.take_back(key)
                 raise
             self._follow_list(session)
             replayed = key not in batch.outcomes
@@ -284,7 +284,7 @@ class Workspace:
 
     def _names_held(self) -> Mapping[str, Collection[str]]:
         """Categories by column that rows of this workspace hold, however few."""
-        version = self.store.employed()
+        version = self.store.versions.active()
         if version is None or version.generation is None:
             return {}
         return held_names(self._session.data_folder / version.generation)
@@ -292,14 +292,14 @@ class Workspace:
     def caught_up(self) -> bool:
         """Whether everybody on the deletion list is forgotten here; False for an old backup."""
         try:
-            return self.deletions.check(Position.parse(self.store.model().list_known))
+            return self.deletions.check(Position.parse(self.store.model.read().list_known))
         except UnfitError:
             return False
 
     def active_model(self) -> ReleasedModel:
         """The model in use, as it is now; a restored backup first catches up with deletions."""
-        model = self.store.model()
-        if model.list_known is None and self.store.employed() is None:
+        model = self.store.model.read()
+        if model.list_known is None and self.store.versions.active() is None:
             raise Untrained
         late = not self._checked and (model.purge_due or self.retained().overdue_rows > 0)
         if not self._list_watch.may_answer(Position.parse(model.list_known)) or late:
@@ -327,7 +327,7 @@ class Workspace:
             )  # fmt: skip
         report = evidence.weigh(threshold, draws, random_state, progress)
         kept = report.recorded(self.config.preprocessing.min_rows)
-        made = session.store.add_audit(
+        made = session.store.audits.add(
             evidence.version, report.passed, kept.as_dict(), session.clock()
         )  # fmt: skip
         return replace(report, id=made)
@@ -353,14 +353,14 @@ class Workspace:
     def status(self) -> Status:
         """What there is; changes nothing."""
         store, policy = self.store, self.config.policy
-        version, counts = store.employed(), store.request_counts()
-        audits, kept = store.audits(), self.retained()
+        version, counts = store.versions.active(), store.requests.counts()
+        audits, kept = store.audits.find(), self.retained()
         return Status(
             str(self.folder), version.method if version else self.config.model.method, version,
-            store.counts_forgotten()[0], counts["pending"], counts["applied"],
-            counts["unmatched"], store.model().purge_due or kept.overdue_rows > 0,
+            store.forgotten.counts()[0], counts["pending"], counts["applied"],
+            counts["unmatched"], store.model.read().purge_due or kept.overdue_rows > 0,
             policy.retrain_when, policy.disparity,
-            store.versions(), store.decisions(), audits[-1] if audits else None,
+            store.versions.find(), store.decisions.find(), audits[-1] if audits else None,
             version is not None and not self.caught_up(), self.config.retention.audit_window, kept,
         )  # fmt: skip
 
@@ -369,10 +369,10 @@ class Workspace:
     def _submit(
         self, ids: Ids, key: str | None, by: str | None = None, limit: int | None = None
     ) -> str:
-        if self._session.active is None and self.store.employed() is None:
+        if self._session.active is None and self.store.versions.active() is None:
             raise Untrained
         key = uuid.uuid4().hex if key is None else checked_text(key, "the key")
-        self.store.submit(key, ids, self._session.clock(), by, limit)
+        self.store.requests.submit(key, ids, self._session.clock(), by, limit)
         reach("forget.submitted")
         return key
 
@@ -401,7 +401,7 @@ class Workspace:
             estimate, reason = step.facts.estimate, verdict.reason
             action = "retrain" if verdict.retrain else "employ"
         kind = "retrained" if action == "retrain" else "updated"
-        like = [v.seconds for v in session.store.versions() if v.kind == kind]
+        like = [v.seconds for v in session.store.versions.find() if v.kind == kind]
         expected = float(np.median(like[-10:])) if like else None
         return Forgotten(
             key, len(selection.positions), selection.subjects,
@@ -435,7 +435,7 @@ def _kept(session: Session, batch: erasure.Batch) -> Version | None:
     """The version a batch made, if what left with it is kept for audits."""
     if batch.why is None:
         return None
-    found = session.store.versions(number=batch.version)
+    found = session.store.versions.find(number=batch.version)
     return next((v for v in found if v.retained_until is not None), None)
 
 
@@ -457,9 +457,9 @@ def _before(session: Session, ids: Ids, outcomes: Sequence[tuple[str, int]]) -> 
 
 def _earlier(session: Session, key: str) -> erasure.Batch:
     """What became of a request that was applied before."""
-    (request,) = session.store.requests(key=key)
+    (request,) = session.store.requests.find(key=key)
     outcomes = [(item.outcome or "unknown", item.rows or 0) for item in request.items]
-    why = session.store.decision_on(request)
+    why = session.store.decisions.on(request)
     return erasure.Batch({key: outcomes}, request.version or 0, why)
 
 

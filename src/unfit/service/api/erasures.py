@@ -15,7 +15,7 @@ from unfit.service.context import ServiceContext
 from unfit.service.event_streams import EventQueries, EventStreams
 from unfit.service.problems import Problem
 from unfit.service.usecases import erasures as usecase
-from unfit.store.records import State
+from unfit.store.records import RequestState
 
 KEYS = r"^[\x21-\x7e]+$"
 
@@ -58,12 +58,12 @@ async def file(
 @allow("erase", "audit", "operate")
 def list_erasures(
     request: Request,
-    state: State | None = None,
+    state: RequestState | None = None,
     limit: Limit = 50,
     before: Before = None,
 ) -> ErasuresOut:
     """The newest first."""
-    found = context_of(request).store.requests(
+    found = context_of(request).store.requests.find(
         state=state, before=before, last=limit + 1, with_items=False
     )
     items, more = page(found, limit, "id")
@@ -83,7 +83,7 @@ def cancel(request: Request, id: Number) -> ErasureOut:
     """Only while it waits."""
     context = context_of(request)
     _read(context, id)
-    context.store.cancel(id, context.clock())
+    context.store.requests.cancel(id, context.clock())
     return _read(context, id)
 
 
@@ -125,17 +125,17 @@ async def lookup(request: Request, body: LookupIn) -> LookupOut:
 
 
 def _read(context: ServiceContext, id: int, with_items: bool = True) -> ErasureOut:
-    found = context.store.requests(ids=[id], with_items=with_items)
+    found = context.store.requests.find(ids=[id], with_items=with_items)
     if not found:
         raise Problem(404, f"there is no erasure {id}")
-    return ErasureOut.of(found[0], context.store.decision_on(found[0]), with_items=with_items)
+    return ErasureOut.of(found[0], context.store.decisions.on(found[0]), with_items=with_items)
 
 
 def event_streams(context: ServiceContext) -> EventStreams[ErasureOut]:
     """All who follow erasures in this process."""
 
     def states(ids: Sequence[int]) -> dict[int, str]:
-        return {r.id: r.state for r in context.store.requests(ids=list(ids), with_items=False)}
+        return {r.id: r.state for r in context.store.requests.find(ids=list(ids), with_items=False)}
 
     def may_stay(principal: Principal) -> bool:
         return context.access.is_valid(principal.token, principal.session, context.clock())

@@ -98,4 +98,4 @@ def find(context: ServiceContext, kind: JobKind, id: int) -> Job:
 
 def record(context: ServiceContext, job: Job) -> AuditRecord | None:
     """The report of an audit that is done."""
-    return None if job.audit_id is None else context.store.audits(id=job.audit_id)[0]
+    return None if job.audit_id is None else context.store.audits.find(id=job.audit_id)[0]

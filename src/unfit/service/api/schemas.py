@@ -23,7 +23,7 @@ from unfit.store.records import (
     Job,
     Matched,
     Request,
-    State,
+    RequestState,
     Version,
 )
 
@@ -177,7 +177,9 @@ class ErasureOut(BaseModel):
     )
     id: int
     key: str = Field(description="The Idempotency-Key it was filed with.")
-    state: State = Field(description="unmatched: nobody had any of its ids, nobody was forgotten.")
+    state: RequestState = Field(
+        description="unmatched: nobody had any of its ids, nobody was forgotten."
+    )
     in_force: bool = Field(
         description="Whoever it matched is not in the model in use any more. False where it "
         "matched nobody."

@@ -30,7 +30,7 @@ async def model(request: Request) -> ModelOut:
     """Its version, classes and columns: what a prediction must bring."""
     context = context_of(request)
     card = (await context.predictors.get(request.state.seen)).model.card
-    version = await run_in_threadpool(context.store.employed)
+    version = await run_in_threadpool(context.store.versions.active)
     assert version is not None
     how = explained(card.encoding)
     return ModelOut(
@@ -50,7 +50,7 @@ async def model(request: Request) -> ModelOut:
 def status(request: Request) -> StatusOut:
     context = context_of(request)
     now = read_status(context)
-    version, audit = now.version, next(iter(context.store.audits(last=1)), None)
+    version, audit = now.version, next(iter(context.store.audits.find(last=1)), None)
     return StatusOut(
         version=version.number if version else None,
         method=version.method if version else context.config.model.method,
@@ -74,7 +74,7 @@ def status(request: Request) -> StatusOut:
 @allow("operate", "audit")
 def list_versions(request: Request, limit: Limit = 50, before: Before = None) -> VersionsOut:
     """The newest first."""
-    found = context_of(request).store.versions(before=before, last=limit + 1)
+    found = context_of(request).store.versions.find(before=before, last=limit + 1)
     items, more = page(found, limit, "number")
     return VersionsOut(items=[VersionOut.of(v) for v in items], next=more)
 
@@ -82,7 +82,7 @@ def list_versions(request: Request, limit: Limit = 50, before: Before = None) ->
 @routes.get("/versions/{number}", summary="Read a version", responses=problems(404))
 @allow("operate", "audit")
 def read(request: Request, number: Number) -> VersionOut:
-    found = context_of(request).store.versions(number=number) if number < 2**31 else []
+    found = context_of(request).store.versions.find(number=number) if number < 2**31 else []
     if not found:
         raise Problem(404, f"there is no version {number}")
     return VersionOut.of(found[0])
@@ -118,6 +118,6 @@ def packed(model: ReleasedModel) -> Response:
 @allow("operate", "audit")
 def list_decisions(request: Request, limit: Limit = 50, before: Before = None) -> DecisionsOut:
     """Why each version was employed; the newest first."""
-    found = context_of(request).store.decisions(before=before, last=limit + 1)
+    found = context_of(request).store.decisions.find(before=before, last=limit + 1)
     items, more = page(found, limit, "version")
     return DecisionsOut(items=[DecisionOut.of(d) for d in items], next=more)

@@ -20,7 +20,7 @@ from unfit.service.dashboard.rendering import page, sign_in_page
 from unfit.service.problems import Problem
 from unfit.service.usecases import erasures as usecase
 from unfit.store.records import Request as Erasure
-from unfit.store.records import State
+from unfit.store.records import RequestState
 from unfit.workspace.audit import Report
 
 PAGE = 25
@@ -111,14 +111,14 @@ def overview_panel(request: Request, seen: str = "") -> Response:
 @routes.get("/erasures")
 @allow(*SEES)
 def list_erasures(request: Request, state: str = "", before: Before = None) -> HTMLResponse:
-    return _erasures(request, state if state in get_args(State) else "", before)
+    return _erasures(request, state if state in get_args(RequestState) else "", before)
 
 
 def _erasures(
     request: Request, state: str = "", before: int | None = None, status: int = 200, **more: Any
 ) -> HTMLResponse:
     context = context_of(request)
-    found = context.store.requests(
+    found = context.store.requests.find(
         state=state or None, before=before, last=PAGE + 1, with_items=False
     )[::-1]
     shown = [views.followed(context, r) for r in found[:PAGE]]
@@ -131,7 +131,7 @@ def _erasures(
         state=state,
         following=following,
         before=before,
-        counts=context.store.request_counts(),
+        counts=context.store.requests.counts(),
         **({"said": "", "person": None} | more),
     )
 
@@ -199,12 +199,12 @@ async def erasure_events(request: Request, id: Number) -> StreamingResponse:
 def cancel(request: Request, id: Number) -> Response:
     context = context_of(request)
     _find(request, id)
-    context.store.cancel(id, context.clock())
+    context.store.requests.cancel(id, context.clock())
     return RedirectResponse(f"/erasures/{id}", 303)
 
 
 def _find(request: Request, id: int) -> Erasure:
-    found = context_of(request).store.requests(ids=[id], with_items=False)
+    found = context_of(request).store.requests.find(ids=[id], with_items=False)
     if not found:
         raise Problem(404, f"There is no erasure {id}.")
     return found[0]
@@ -235,7 +235,7 @@ def list_audits(request: Request, before: Before = None) -> HTMLResponse:
 
 def _by_hand(context: Any, known: set[int | None]) -> list[Any]:
     """Audits of the command line, which are no jobs of the service."""
-    return [a for a in reversed(context.store.audits(last=PAGE)) if a.id not in known]
+    return [a for a in reversed(context.store.audits.find(last=PAGE)) if a.id not in known]
 
 
 @routes.post("/audits")
@@ -315,12 +315,12 @@ def list_versions(
     request: Request, before: Before = None, a: Before = None, b: Before = None
 ) -> HTMLResponse:
     context = context_of(request)
-    found = context.store.versions(before=before, last=PAGE + 1)[::-1]
+    found = context.store.versions.find(before=before, last=PAGE + 1)[::-1]
     small = a is not None and b is not None and max(a, b) < 2**31
     compared = views.compared(context, a, b) if small and a is not None and b is not None else None
     if a is not None and b is not None and compared is None:
         raise Problem(404, "One of these versions is not there.")
-    why = {d.version: d for d in context.store.decisions(before=before, last=PAGE + 1)}
+    why = {d.version: d for d in context.store.decisions.find(before=before, last=PAGE + 1)}
     return page(
         request,
         "versions.html",

@@ -71,9 +71,9 @@ class Overview:
 
 def overview(context: ServiceContext) -> Overview:
     store, now = context.store, read_status(context)
-    versions = store.versions(last=charts.SHOWN)
-    decisions = store.decisions(last=charts.SHOWN)
-    audits = store.audits(last=1)
+    versions = store.versions.find(last=charts.SHOWN)
+    decisions = store.decisions.find(last=charts.SHOWN)
+    audits = store.audits.find(last=1)
     made = [v for v in versions if v.kind in ("trained", "retrained")]
     return Overview(
         now,
@@ -100,7 +100,7 @@ def overview(context: ServiceContext) -> Overview:
 
 
 def _lately_unmatched(context: ServiceContext) -> Request | None:
-    found = context.store.requests(state="unmatched", last=1, with_items=False)
+    found = context.store.requests.find(state="unmatched", last=1, with_items=False)
     recent = [r for r in found if r.submitted_at > context.clock() - UNMATCHED_SHOWN]
     return recent[0] if recent else None
 
@@ -121,12 +121,12 @@ class Followed:
 
 
 def followed(context: ServiceContext, request: Request) -> Followed:
-    decision = context.store.decision_on(request)
+    decision = context.store.decisions.on(request)
     before = after = None
     if request.version is not None:
-        after = next(iter(context.store.versions(number=request.version)), None)
+        after = next(iter(context.store.versions.find(number=request.version)), None)
         if decision is not None:
-            before = next(iter(context.store.versions(number=request.version - 1)), None)
+            before = next(iter(context.store.versions.find(number=request.version - 1)), None)
     return Followed(request, decision, before, after)
 
 
@@ -174,10 +174,10 @@ class Compared:
 
 
 def compared(context: ServiceContext, a: int, b: int) -> Compared | None:
-    first, second = context.store.versions(number=a), context.store.versions(number=b)
+    first, second = context.store.versions.find(number=a), context.store.versions.find(number=b)
     if not first or not second:
         return None
-    why = context.store.decisions(version=a) + context.store.decisions(version=b)
+    why = context.store.decisions.find(version=a) + context.store.decisions.find(version=b)
     return Compared(first[0], second[0], why)
 
 
@@ -197,11 +197,11 @@ class Method:
 
 
 def method(context: ServiceContext) -> Method:
-    versions = context.store.versions(last=charts.SHOWN)
-    decided = context.store.decisions(last=1)
+    versions = context.store.versions.find(last=charts.SHOWN)
+    decided = context.store.decisions.find(last=1)
     m = context.config.model
     settings = {name: getattr(m, name) for name in type(m).__dataclass_fields__}
-    employed = context.store.employed()
+    employed = context.store.versions.active()
     return Method(
         employed.method if employed else m.method,
         settings,
@@ -218,7 +218,7 @@ def settings(context: ServiceContext) -> list[tuple[str, list[tuple[str, str]]]]
         held = getattr(context.config, table)
         lines = [(name, _shown(getattr(held, name))) for name in type(held).__dataclass_fields__]
         found.append((table, lines))
-    kind = "SQLite, in the workspace" if context.store.sqlite else "PostgreSQL"
+    kind = "SQLite, in the workspace" if context.store.database.sqlite else "PostgreSQL"
     roles = context.config.roles
     found.append(
         (

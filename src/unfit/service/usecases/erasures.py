@@ -12,7 +12,7 @@ from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.service.api.schemas import NearOut
 from unfit.service.context import ServiceContext
 from unfit.store.records import Request
-from unfit.store.repository import Store
+from unfit.store.store import Store
 from unfit.workspace.requests import (
     Ids,
     forgotten_before,
@@ -50,7 +50,7 @@ def submit(
     made = context.workspace.submit(
         subjects=subjects, rows=rows, key=key, by=by, limit=context.config.service.queue
     )
-    return context.store.requests(key=made)[0]
+    return context.store.requests.find(key=made)[0]
 
 
 def near(
@@ -92,7 +92,7 @@ def look_up(context: ServiceContext, subject: str) -> Person:
     store = context.store
     if "\0" in subject or not subject.strip():  # nobody's: no id is so, and no database takes it
         return Person("unknown", 0, ())
-    erasures = store.requests(about=("subject", subject), last=20, with_items=False)[::-1]
+    erasures = store.requests.find(about=("subject", subject), last=20, with_items=False)[::-1]
     if forgotten_before(store, [("subject", subject)]):
         return _forgotten(store, erasures)
     rows = _looking(context, lambda dataset: _rows(dataset, subject))
@@ -108,10 +108,12 @@ def _forgotten(store: Store, erasures: Sequence[Request]) -> Person:
     kept = [r.kept_until for r in applied]
     if applied:
         erased = all(r.erased for r in applied)
-        kept.append(store.retained_by_row())  # whose rows they were is not known any more
+        kept.append(
+            store.versions.rows_retained_until()
+        )  # whose rows they were is not known any more
     else:  # row by row, or a backup's erasure: any that are kept may be theirs
-        erased = not store.model().purge_due
-        kept += [v.retained_until for v in store.retained_versions()]
+        erased = not store.model.read().purge_due
+        kept += [v.retained_until for v in store.versions.retained()]
     until = max((moment for moment in kept if moment is not None), default=None)
     return Person("forgotten", 0, erasures, purged=erased and until is None, kept_until=until)
 
@@ -124,13 +126,13 @@ def _rows(dataset: Dataset, subject: str) -> int:
 def _looking(context: ServiceContext, look: Callable[[Dataset], Found]) -> Found | None:
     """A look at the rows of the generation in use; None without one."""
     for _ in range(10):
-        version = context.store.employed()
+        version = context.store.versions.active()
         if version is None or version.generation is None:
             return None
         try:
             dataset = Dataset(context.workspace.folder / "data" / version.generation)
         except Damaged:  # or replaced by a retraining, since we asked
-            if context.store.employed() == version:
+            if context.store.versions.active() == version:
                 raise
             continue
         return look(dataset)

@@ -27,16 +27,16 @@ class ServiceStatus:
 
 
 def read_status(context: ServiceContext) -> ServiceStatus:
-    rows, people = context.store.counts_forgotten()
-    decided, kept = context.store.decisions(last=1), context.workspace.retained()
+    rows, people = context.store.forgotten.counts()
+    decided, kept = context.store.decisions.find(last=1), context.workspace.retained()
     return ServiceStatus(
-        context.store.employed(),
-        context.store.request_counts(),
+        context.store.versions.active(),
+        context.store.requests.counts(),
         rows,
         people,
         decided[0] if decided else None,
         context.config.policy.disparity,
         context.worker_lives(),
-        context.store.model().purge_due or kept.overdue_rows > 0,
+        context.store.model.read().purge_due or kept.overdue_rows > 0,
         kept,
     )

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from unfit.errors import Unavailable
-from unfit.store.database import file_of
-from unfit.store.repository import Store
+from unfit.store.connections import file_of
+from unfit.store.database import ModelDatabase
 
 _QUERY = "SELECT changes, access{} FROM models WHERE id = "
 _LOCAL = f"{_QUERY.format('')}?"
@@ -27,13 +27,13 @@ class Seen(NamedTuple):
     place: tuple[int, int]  # which connection, which table: other ones may hold a backup
 
 
-class Watch:
+class ChangeCounter:
     """What changes, over one connection kept for it. Not for two threads at once."""
 
-    def __init__(self, store: Store) -> None:
-        self._engine, self._model_id = store.engine, store.model_id
+    def __init__(self, database: ModelDatabase) -> None:
+        self._engine, self._model_id = database.engine, database.model_id
         self._path = self._engine.url.database or ""
-        self.local = store.sqlite  # a file of this machine: asking does not wait for anybody
+        self.local = database.sqlite  # a file of this machine: asking does not wait for anybody
         self._connection: Any = None
         self._file: tuple[int, int] | None = None
         self._opened = 0

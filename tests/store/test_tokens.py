@@ -11,13 +11,11 @@ from store_records import NOW, opened
 
 from unfit.errors import BadInput, Unavailable
 from unfit.store import schema
-from unfit.store.access import Access
-from unfit.store.repository import Store
-from unfit.store.watching import Watch
+from unfit.store.store import Store
 
 
 def test_a_token_opens_with_its_text_and_with_nothing_else(store: Store) -> None:
-    access = Access(store)
+    access = store.tokens
     token, text = access.create("till", ["predict", "erase"], NOW)
     assert access.by_text(text) == token
     assert token.roles == {"predict", "erase"}
@@ -31,21 +29,21 @@ def test_a_token_opens_with_its_text_and_with_nothing_else(store: Store) -> None
         f"unfit_\0_{secret}", f"unfit_%_{secret}", f"unfit_{public}' OR '1'='1_{secret}",
     ):  # fmt: skip
         assert access.by_text(wrong) is None, wrong
-    assert [t.name for t in access.tokens()] == ["till", "other"]
+    assert [t.name for t in access.all()] == ["till", "other"]
 
 
 def test_neither_a_token_nor_a_session_is_in_the_database(store: Store) -> None:
-    access = Access(store)
+    access = store.tokens
     token, text = access.create("till", ["predict"], NOW)
     session = access.sign_in(token, NOW, timedelta(hours=1))
     secret = text.split("_", 2)[2]
-    with store.reading() as connection:
+    with store.database.reading() as connection:
         for table in schema.metadata.sorted_tables:
             for row in connection.execute(sa.select(table)):
                 assert secret not in str(row)
                 assert session not in str(row)
-    if store.sqlite:
-        folder = Path(str(store.engine.url.database)).parent
+    if store.database.sqlite:
+        folder = Path(str(store.database.engine.url.database)).parent
         files = [path.read_bytes() for path in folder.iterdir()]
         assert any(token.public.encode() in content for content in files)
         for content in files:
@@ -54,7 +52,7 @@ def test_neither_a_token_nor_a_session_is_in_the_database(store: Store) -> None:
 
 
 def test_a_revoked_token_is_refused_and_its_sessions_end(store: Store) -> None:
-    access = Access(store)
+    access = store.tokens
     (gone, text), (stays, other) = (access.create(n, ["admin"], NOW) for n in ("gone", "stays"))
     sessions = [access.sign_in(gone, NOW, timedelta(hours=1)) for _ in range(2)]
     kept = access.sign_in(stays, NOW, timedelta(hours=1))
@@ -63,17 +61,17 @@ def test_a_revoked_token_is_refused_and_its_sessions_end(store: Store) -> None:
     assert [access.by_session(s) for s in sessions] == [None, None]
     assert access.by_text(other) == stays
     assert access.by_session(kept) == (stays, NOW + timedelta(hours=1))
-    with store.reading() as connection:
+    with store.database.reading() as connection:
         assert len(connection.execute(sa.select(schema.sessions)).all()) == 1
     later = NOW + timedelta(days=1)
     access.revoke(gone.public, later)  # again changes nothing
-    assert [t.revoked_at for t in access.tokens()] == [NOW, None]
+    assert [t.revoked_at for t in access.all()] == [NOW, None]
     with pytest.raises(BadInput, match="there is no token 'nobody'"):
         access.revoke("nobody", NOW)
 
 
 def test_sessions_end_by_signing_out_and_leave_when_their_time_is_over(store: Store) -> None:
-    access = Access(store)
+    access = store.tokens
     token, _ = access.create("till", ["admin"], NOW)
     first, second = (access.sign_in(token, NOW, timedelta(hours=1)) for _ in range(2))
     access.sign_out(first)
@@ -85,12 +83,12 @@ def test_sessions_end_by_signing_out_and_leave_when_their_time_is_over(store: St
 
 def test_a_token_of_another_model_is_none_here(store: Store, url: str) -> None:
     other = Store(url, "other", NOW, b"another")
-    token, text = Access(other).create("theirs", ["admin"], NOW)
-    session = Access(other).sign_in(token, NOW, timedelta(hours=1))
-    access = Access(store)
+    token, text = other.tokens.create("theirs", ["admin"], NOW)
+    session = other.tokens.sign_in(token, NOW, timedelta(hours=1))
+    access = store.tokens
     assert access.by_text(text) is None
     assert access.by_session(session) is None
-    assert access.tokens() == []
+    assert access.all() == []
     with pytest.raises(BadInput):
         access.revoke(token.public, NOW)
     other.close()
@@ -99,8 +97,8 @@ def test_a_token_of_another_model_is_none_here(store: Store, url: str) -> None:
 def test_a_watch_sees_every_change_made_elsewhere(
     store: Store, open_store: Callable[[], Store]
 ) -> None:
-    watch, elsewhere = Watch(store), open_store()
-    access = Access(elsewhere)
+    watch, elsewhere = store.change_counter(), open_store()
+    access = elsewhere.tokens
     seen = [watch.ask()]
     assert watch.ask() == seen[0]
     token, _ = access.create("till", ["admin"], NOW)
@@ -127,18 +125,20 @@ def test_a_watch_whose_connection_breaks_takes_another_and_says_if_there_is_none
     url: str, open_store: Callable[[], Store], request: pytest.FixtureRequest
 ) -> None:
     store = open_store()
-    watch = Watch(store)
+    watch = store.change_counter()
     seen = watch.ask()
-    if store.sqlite:
-        Path(str(store.engine.url.database)).rename(f"{store.engine.url.database}.away")
+    if store.database.sqlite:
+        Path(str(store.database.engine.url.database)).rename(
+            f"{store.database.engine.url.database}.away"
+        )
         watch.close()
     else:
         server = request.getfixturevalue("server")
-        name = str(store.engine.url.database)
+        name = str(store.database.engine.url.database)
         cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         server.run(cut)
         assert watch.ask()[:2] == seen[:2]
-        store.engine.dispose()
+        store.database.engine.dispose()
         server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         server.run(cut)
     with pytest.raises(Unavailable, match="the database says"):
@@ -149,9 +149,9 @@ def test_a_watch_whose_connection_breaks_takes_another_and_says_if_there_is_none
 def test_a_database_that_another_file_has_replaced_is_read_anew(tmp_path: Path) -> None:
     path = tmp_path / "unfit.db"
     store = Store(f"sqlite:///{path}", "w", NOW, b"key")
-    watch, access = Watch(store), Access(store)
+    watch, access = store.change_counter(), store.tokens
     token, text = access.create("till", ["admin"], NOW)
-    store.clean()
+    store.purges.vacuum()
     shutil.copy(path, tmp_path / "backup")
     before = watch.ask()
     access.revoke(token.public, NOW)
@@ -160,7 +160,7 @@ def test_a_database_that_another_file_has_replaced_is_read_anew(tmp_path: Path) 
     for name in ("unfit.db", "unfit.db-wal", "unfit.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     with pytest.raises(Unavailable, match="the database says"):
-        store.employed()
+        store.versions.active()
     assert not path.exists()  # and is not made anew
     (tmp_path / "backup").rename(path)
     after = watch.ask()

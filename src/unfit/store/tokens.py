@@ -1,4 +1,8 @@
-"""Tokens and sessions: hashed, with roles; a change is seen by every process at once."""
+"""Tokens and sessions: hashed, with roles; a change is seen by every process at once.
+
+Written by hand: a token is 256 random bits, kept as a hash beside the model it opens, and revoking
+it must end its sessions in the same transaction.
+"""
 
 import hashlib
 import secrets
@@ -9,10 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from unfit.errors import BadInput
-from unfit.store.filing import drawn
+from unfit.store.database import ModelDatabase, draw
 from unfit.store.records import Token
-from unfit.store.repository import Store
-from unfit.store.schema import models, sessions, tokens
+from unfit.store.schema import sessions, tokens
 
 PREFIX = "unfit"
 
@@ -22,20 +25,20 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-class Access:
-    """Who may come in."""
+class Tokens:
+    """The tables `tokens` and `sessions`: who may do what."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._mine = tokens.c.model_id == store.model_id
+    def __init__(self, database: ModelDatabase) -> None:
+        self._database = database
+        self._mine = tokens.c.model_id == database.model_id
 
     def create(self, name: str, roles: Collection[str], now: datetime) -> tuple[Token, str]:
         """A new token and its text, which is shown once and kept nowhere."""
         public, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-        with self._store.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(
                 sa.insert(tokens).values(
-                    model_id=self._store.model_id,
+                    model_id=self._database.model_id,
                     public=public,
                     name=name,
                     hash=_hash(secret),
@@ -49,7 +52,7 @@ class Access:
 
     def revoke(self, public: str, now: datetime) -> Token:
         """Refuse a token from now on, and end its sessions."""
-        with self._store.writing() as connection:
+        with self._database.writing() as connection:
             row = self._find(connection, public).first()
             if row is None:
                 raise BadInput(f"there is no token {public!r}; `unfit token list` shows them")
@@ -61,8 +64,8 @@ class Access:
             self._changed(connection)
         return Token.from_row(row)
 
-    def tokens(self) -> list[Token]:
-        with self._store.reading() as connection:
+    def all(self) -> list[Token]:
+        with self._database.reading() as connection:
             mine = sa.select(tokens).where(self._mine).order_by(tokens.c.id)
             return [Token.from_row(row) for row in connection.execute(mine)]
 
@@ -72,7 +75,7 @@ class Access:
         public, _, secret = rest.partition("_")
         if prefix != PREFIX or not public.isalnum() or not secret:
             return None
-        with self._store.reading() as connection:
+        with self._database.reading() as connection:
             row = self._find(connection, public).first()
         if row is None or not secrets.compare_digest(row.hash, _hash(secret)):
             return None
@@ -81,7 +84,7 @@ class Access:
     def sign_in(self, token: Token, now: datetime, lasting: timedelta) -> str:
         """A new session's secret, for a cookie."""
         secret = secrets.token_urlsafe(32)
-        with self._store.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(sa.delete(sessions).where(sessions.c.expires_at <= now))
             connection.execute(
                 sa.insert(sessions).values(
@@ -92,7 +95,7 @@ class Access:
 
     def by_session(self, secret: str) -> tuple[Token, datetime] | None:
         """Whose session it is, and until when."""
-        with self._store.reading() as connection:
+        with self._database.reading() as connection:
             row = connection.execute(
                 sa.select(tokens, sessions.c.expires_at)
                 .join(sessions, sessions.c.token_id == tokens.c.id)
@@ -107,12 +110,12 @@ class Access:
         if session is not None:
             found = self.by_session(session)
             return found is not None and found[1] > now
-        with self._store.reading() as connection:
+        with self._database.reading() as connection:
             mine = self._mine & (tokens.c.id == token.id) & tokens.c.revoked_at.is_(None)
             return connection.execute(sa.select(tokens.c.id).where(mine)).first() is not None
 
     def sign_out(self, secret: str) -> None:
-        with self._store.writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(sa.delete(sessions).where(sessions.c.hash == _hash(secret)))
             self._changed(connection)
 
@@ -120,5 +123,4 @@ class Access:
         return connection.execute(sa.select(tokens).where(self._mine & (tokens.c.public == public)))
 
     def _changed(self, connection: sa.Connection) -> None:
-        mine = models.c.id == self._store.model_id
-        connection.execute(sa.update(models).where(mine).values(access=drawn()))
+        self._database.update_model(connection, access=draw())

@@ -1,0 +1,59 @@
+"""Purges: ids and file names that nobody needs any more leave the database after a commit."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from unfit.store.database import ModelDatabase
+from unfit.store.forgotten import Forgotten
+from unfit.store.records import Times, Version
+from unfit.store.requests import Requests
+from unfit.store.vacuum import vacuum
+from unfit.store.versions import Versions
+
+
+class Purges:
+    """What a purge does to the records. `purge_due` stays set until `finish`."""
+
+    def __init__(
+        self,
+        database: ModelDatabase,
+        versions: Versions,
+        requests: Requests,
+        forgotten: Forgotten,
+    ) -> None:
+        self._database = database
+        self._versions, self._requests, self._forgotten = versions, requests, forgotten
+
+    def record(self, version: Version, card_sha: str | None) -> None:
+        """Rows are erased: drop the ids of settled requests and the names of removed files.
+
+        card_sha: of the version's card as it is now.
+        """
+        with self._database.changing() as connection:
+            self._requests.drop_settled_ids(connection)
+            self._forgotten.note_erased(connection)
+            self._versions.drop_superseded_files(connection)
+            if card_sha != version.card_sha:  # who has the old card in memory reads this one
+                self._versions.update(connection, version.id, {"card_sha": card_sha})
+                self._database.note_change(connection)
+
+    def vacuum(self) -> None:
+        """Rewrite the tables that held ids, so that no free page and no log still holds them."""
+        vacuum(self._database.engine)
+
+    def finish(
+        self, timed: Sequence[tuple[int, float, Times]] = (), begun: datetime | None = None
+    ) -> None:
+        """The purge is done.
+
+        timed: what versions since the last purge took in the end, as (id, seconds, times). begun:
+        when the purge began; everything that was settled before has left the disk.
+        """
+        done: dict[str, Any] = {"purge_due": False}
+        if begun is not None:
+            done["purged_at"] = begun
+        with self._database.changing() as connection:
+            for version_id, seconds, times in timed:
+                self._versions.update(connection, version_id, {"seconds": seconds, "times": times})
+            self._database.update_model(connection, **done)
