@@ -533,8 +533,8 @@ def _check_the_two_runs(
     for form, ratios in (
         ("`prepare` took {} to {} times as long as in the first table", prepares),
         ("and warm refits {} to {} times", refits),
-        ("together take {} to {} times as long by the first table", first),
-        ("{} to {} times by the second", second),
+        ("together take {} to {} times as long according to the first table", first),
+        ("{} to {} times as long according to the second", second),
     ):
         low, high = (f"{float(f'{r:.2g}'):g}" for r in (min(ratios), max(ratios)))
         if form.startswith(("`prepare`", "and warm")):

@@ -21,19 +21,20 @@ PAGES = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
+MOVED = PAGES | {"examples": "gallery.md", "LICENSE": "index.md"}
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
 def from_root(text: str) -> str:
     """A document of the root as a page of the site: docs/guide.md is guide.md there."""
-    return LINK.sub(lambda link: PAGES.get(link[1], link[1].removeprefix("docs/")), text)
+    return LINK.sub(lambda link: MOVED.get(link[1], link[1].removeprefix("docs/")), text)
 
 
 def from_docs(text: str) -> str:
     """A page of docs/: ../README.md is index.md on the site."""
 
     def moved(link: re.Match[str]) -> str:
-        return PAGES.get(link[1].removeprefix("../"), link[1])
+        return MOVED.get(link[1].removeprefix("../"), link[1])
 
     return LINK.sub(moved, text)
 
