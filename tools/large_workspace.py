@@ -56,8 +56,10 @@ def main(rows: int) -> None:
         make(folder / "people.parquet", rows)
         who = np.random.default_rng(1).choice(rows // 2, PEOPLE + 1, replace=False)
         (folder / "ids.txt").write_text("".join(f"{i}\n" for i in who[1:]))
-        print(f"{rows:,} rows x {COLUMNS} columns; {os.cpu_count()} cores, {platform.machine()}, "
-              f"Python {platform.python_version()}")  # fmt: skip
+        print(
+            f"{rows:,} rows x {COLUMNS} columns; {os.cpu_count()} cores, {platform.machine()}, "
+            f"Python {platform.python_version()}"
+        )
         for what, arguments in (
             ("init", ["init", "people.parquet", "--label", "label", "--subject", "person"]),
             ("train", ["train"]),

@@ -44,9 +44,13 @@ def run(kind: str, content: str, folder: Path, allowed: tuple[int, ...] = (0,)) 
     for shown in re.findall(r"^\$ .*?(?<!\\)$", content, re.S | re.M):
         command = shown[2:].replace("\\\n", "")
         done = subprocess.run(
-            ["bash", "-c", command], cwd=folder, env=env, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            ["bash", "-c", command],
+            cwd=folder,
+            env=env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         if done.returncode not in allowed:
             raise RuntimeError(f"{command}\n{done.stdout}")
         lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]

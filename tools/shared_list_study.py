@@ -61,9 +61,11 @@ class Figures:
     @property
     def good(self) -> bool:
         return (
-            not any(self.remembered.values()) and all(self.caught_up.values())
-            and not self.said_to_be_caught_up_but_remembered and not self.answered_but_not_listed
-        )  # fmt: skip
+            not any(self.remembered.values())
+            and all(self.caught_up.values())
+            and not self.said_to_be_caught_up_but_remembered
+            and not self.answered_but_not_listed
+        )
 
 
 def people(subjects: int, seed: int) -> pa.Table:
@@ -234,9 +236,13 @@ def remembered(ws: Workspace, listed: list[str]) -> list[str]:
 
 
 def study(
-    folder: Path, *, subjects: int, seed: int, seconds: float = float("inf"),
+    folder: Path,
+    *,
+    subjects: int,
+    seed: int,
+    seconds: float = float("inf"),
     kills: int | None = None,
-) -> Figures:  # fmt: skip
+) -> Figures:
     """Until the time is over; or until so many kills, all of them at a step of the work."""
     make(folder, subjects, seed)
     return Study(folder, subjects, seed, by_the_clock=kills is None).run(seconds, kills)

@@ -62,8 +62,16 @@ def workspace(folder: Path, table: pa.Table, positive: Sequence[str]) -> Workspa
     source = folder / "stays.parquet"
     parquet.write_table(table, source)
     ignore = [name for name in ("encounter_id",) if name in table.column_names]
-    init(source, folder / "ws", label=LABEL, subject=PERSON, positive=positive, ignore=ignore,
-         max_categories=20, random_state=0)  # fmt: skip
+    init(
+        source,
+        folder / "ws",
+        label=LABEL,
+        subject=PERSON,
+        positive=positive,
+        ignore=ignore,
+        max_categories=20,
+        random_state=0,
+    )
     toml = folder / "ws" / "unfit.toml"
     toml.write_text(toml.read_text().replace('["distance", "log_loss", "disparity"]', '["never"]'))
     ws = Workspace(folder / "ws")
@@ -94,14 +102,16 @@ def judged(ws: Workspace, table: pa.Table, people: Sequence[int]) -> list[Case]:
     if ws.forget(subjects=list(people)).action != "employ":
         return []  # a constant was due, so that all was trained anew: nothing was unlearned
     gone = rows_of(table, people, ws.folder.parent / "gone.parquet")
-    made = [Case(len(people), True, ws.audit(deleted=gone, random_state=0),
-                 ws.audit(random_state=0))]  # fmt: skip
+    made = [
+        Case(len(people), True, ws.audit(deleted=gone, random_state=0), ws.audit(random_state=0))
+    ]
     with ws.session() as session:
         loaded = session.open_model()
         unlearned = loaded.state
         loaded.state = replace(unlearned, weights=before, statistics=None, stale_inverse=None)
-    made.append(Case(len(people), False, ws.audit(deleted=gone, random_state=0),
-                     ws.audit(random_state=0)))  # fmt: skip
+    made.append(
+        Case(len(people), False, ws.audit(deleted=gone, random_state=0), ws.audit(random_state=0))
+    )
     with ws.session() as session:
         session.open_model().state = unlearned
     return made
@@ -110,8 +120,9 @@ def judged(ws: Workspace, table: pa.Table, people: Sequence[int]) -> list[Case]:
 def rare_label(ws: Workspace, table: pa.Table, share: float) -> tuple[dict[str, object], Audit]:
     """Forget a share of the patients with the rare label; what policies say, and an audit."""
     labels = table[LABEL].to_pylist()
-    positive = {who for who, said in zip(table[PERSON].to_pylist(), labels, strict=True)
-                if said == "<30"}  # fmt: skip
+    positive = {
+        who for who, said in zip(table[PERSON].to_pylist(), labels, strict=True) if said == "<30"
+    }
     there = sorted(positive & set(people_of(ws)))
     rng = np.random.default_rng(0)
     chosen = rng.choice(there, max(1, int(share * len(there))), replace=False).tolist()
@@ -176,8 +187,11 @@ def run(quick: bool, rare_alone: bool = False) -> dict[str, object]:
                 people, everyone = everyone[:size], everyone[size:]
                 made = judged(ws, table, people)
             cases += made
-            print(f"{size}: {made[0].with_rows.verdict}; nothing unlearned: "
-                  f"{made[1].with_rows.verdict}", file=sys.stderr)  # fmt: skip
+            print(
+                f"{size}: {made[0].with_rows.verdict}; nothing unlearned: "
+                f"{made[1].with_rows.verdict}",
+                file=sys.stderr,
+            )
     rare = {}
     for share in (0.6, 0.0):
         with (
@@ -186,10 +200,13 @@ def run(quick: bool, rare_alone: bool = False) -> dict[str, object]:
         ):
             said, audit = rare_label(ws, table, share)
         name = "most" if share else "one"
-        rare[name] = said | {"outcome": audit.outcome, "verdict": audit.verdict,
-                             "weight_distance": audit.weight_distance,
-                             "probabilities_differ": audit.probabilities_differ,
-                             "acc_dis": audit.acc_dis}  # fmt: skip
+        rare[name] = said | {
+            "outcome": audit.outcome,
+            "verdict": audit.verdict,
+            "weight_distance": audit.weight_distance,
+            "probabilities_differ": audit.probabilities_differ,
+            "acc_dis": audit.acc_dis,
+        }
     return {"groups": summary(cases), "rare": rare}
 
 
@@ -200,15 +217,19 @@ def summary(cases: Sequence[Case]) -> list[dict[str, object]]:
             of = [c for c in cases if c.people == people and c.unlearned == unlearned]
             audits = [c.with_rows.audit for c in of]
             left = [a.influence_left or 0.0 for a in audits]
-            found.append({
-                "people": people, "unlearned": unlearned, "runs": len(of),
-                "with_rows": dict(Counter(c.with_rows.outcome for c in of)),
-                "without_rows": dict(Counter(c.without_rows.outcome for c in of)),
-                "influence_left": [min(left), max(left)],
-                "rows_left": max(a.rows_left or 0.0 for a in audits),
-                "predictions_differ": max(a.predictions_differ or 0.0 for a in audits),
-                "acc_dis": max(a.acc_dis or 0.0 for a in audits),
-            })  # fmt: skip
+            found.append(
+                {
+                    "people": people,
+                    "unlearned": unlearned,
+                    "runs": len(of),
+                    "with_rows": dict(Counter(c.with_rows.outcome for c in of)),
+                    "without_rows": dict(Counter(c.without_rows.outcome for c in of)),
+                    "influence_left": [min(left), max(left)],
+                    "rows_left": max(a.rows_left or 0.0 for a in audits),
+                    "predictions_differ": max(a.predictions_differ or 0.0 for a in audits),
+                    "acc_dis": max(a.acc_dis or 0.0 for a in audits),
+                }
+            )
     return found
 
 

@@ -24,8 +24,18 @@ LOCK = ROOT / "requirements.lock"
 def report() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run",
-                   "--ignore-installed", "--report", str(path), f"{ROOT}[test]"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--dry-run",
+            "--ignore-installed",
+            "--report",
+            str(path),
+            f"{ROOT}[test]",
+        ]
         subprocess.run(command, check=True)
         return json.loads(path.read_text())
 
