@@ -37,7 +37,7 @@ def rewound(clf: unfit.LogisticRegression, rows: np.ndarray) -> Iterator[Callabl
         clf._data.remaining[rows] = True
         clf._data.n_remaining = n
         clf._class_counts = counts
-        clf._employ(state)
+        clf._activate(state)
 
     yield rewind
     rewind()

@@ -266,7 +266,7 @@ def test_the_threshold_stands_on_a_row_of_its_own_name(tmp_path):
         Decision(
             version=n,
             at=datetime.now(UTC),
-            action="employ",
+            action="update",
             reason="within",
             inputs={},
             estimate=estimate,

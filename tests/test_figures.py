@@ -451,8 +451,8 @@ def test_forget_says_how_long_the_commit_the_purge_and_the_command_took(
 @pytest.mark.slow
 def test_the_demo_says_what_its_requests_answered(tmp_path: Path) -> None:
     answers = [
-        _answer(1, 0.010, 0.1, "employ", 0.3), _answer(2, 0.030, 0.3, "employ", 0.5),
-        _answer(3, 0.020, 0.2, "employ", 0.1), _answer(4, 2.0, 0.4, "retrain", 2.5),
+        _answer(1, 0.010, 0.1, "update", 0.3), _answer(2, 0.030, 0.3, "update", 0.5),
+        _answer(3, 0.020, 0.2, "update", 0.1), _answer(4, 2.0, 0.4, "retrain", 2.5),
         _answer(5, 3.0, 0.5, "retrain", 2.6),
     ]  # fmt: skip
     kept = make(tmp_path / "w", None)

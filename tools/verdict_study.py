@@ -99,7 +99,7 @@ def judged(ws: Workspace, table: pa.Table, people: Sequence[int]) -> list[Case]:
     """Forget people, judge; put the weights from before back, judge; and leave all as unlearned."""
     with ws.session() as session:
         before = session.open_model().state.weights.copy()
-    if ws.forget(subjects=list(people)).action != "employ":
+    if ws.forget(subjects=list(people)).action != "update":
         return []  # a constant was due, so that all was trained anew: nothing was unlearned
     gone = rows_of(table, people, ws.folder.parent / "gone.parquet")
     made = [

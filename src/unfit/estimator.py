@@ -160,7 +160,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self._data, self._rng, self._fitted = data, rng, method
         self._labels = Labels.of(X, y)
         self._sign, self._steps_forget = sign_of_fitted_step(matrix), False
-        self._employ(state)
+        self._activate(state)
 
     def unlearn(self, rows: ArrayLike) -> Self:
         """Forget rows.
@@ -183,7 +183,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving
-        self._employ(state)
+        self._activate(state)
         return self
 
     def prepare(self) -> Self:
@@ -297,7 +297,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def _dtype(self) -> type[np.floating]:
         return np.float64 if self.dtype == "float64" else np.float32
 
-    def _employ(self, state: State) -> None:
+    def _activate(self, state: State) -> None:
         self._state = state
         p = self._data.rows.X.shape[1]
         self.coef_ = state.weights[:, :p].copy()
@@ -351,7 +351,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             self.__dict__ = before
             raise
         self._data, self._class_counts = data, np.bincount(rows.codes)
-        self._employ(state)
+        self._activate(state)
 
     def _require_rows(self, verb: str) -> None:
         check_is_fitted(self)

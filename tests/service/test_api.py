@@ -240,7 +240,7 @@ def test_an_erasure_is_filed_applied_and_told(service: Service) -> None:
     assert [(i["kind"], i["outcome"]) for i in done["items"]] == [
         ("row", "forgotten"), ("subject", "unknown"), ("subject", "forgotten"),
     ]  # fmt: skip
-    assert done["decision"]["action"] == "employ"
+    assert done["decision"]["action"] == "update"
     assert done["decision"]["version"] == 2
     assert [i["outcome"] for i in again["items"]] == ["repeated"]
 
@@ -483,7 +483,7 @@ def test_the_model_its_versions_and_decisions(service: Service) -> None:
             applied(service, erase(service, *who)["id"])
     versions = service.get("/v1/versions").json()["items"]
     assert [(v["version"], v["state"], v["kind"]) for v in versions] == [
-        (3, "employed", "updated"), (2, "superseded", "updated"), (1, "superseded", "trained"),
+        (3, "active", "updated"), (2, "superseded", "updated"), (1, "superseded", "trained"),
     ]  # fmt: skip
     assert service.get("/v1/versions/2").json() == versions[1]
     assert service.get("/v1/model").json()["version"] == versions[0]
@@ -492,7 +492,7 @@ def test_the_model_its_versions_and_decisions(service: Service) -> None:
     assert service.get("/v1/versions?limit=2&before=2").json()["items"] == versions[2:]
     decisions = service.get("/v1/decisions").json()["items"]
     assert [(d["version"], d["action"]) for d in decisions] == [
-        (3, "employ"), (2, "employ"), (1, "open"),
+        (3, "update"), (2, "update"), (1, "open"),
     ]  # fmt: skip
     assert service.get("/v1/decisions?limit=1&before=3").json() == {
         "items": decisions[1:2], "next": 2,

@@ -21,7 +21,7 @@ def version(number: int, kind: Any, phases: dict[str, float] | None, **more: Any
         number=number,
         kind=kind,
         state="superseded",
-        employed_at=NOW,
+        activated_at=NOW,
         superseded_at=NOW,
         method="fisher",
         generation=None,

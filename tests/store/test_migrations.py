@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ import pytest
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from store_records import NEW, NOW, OPENING
 
 from unfit.store import migrations
 from unfit.store.connections import open_engine
+from unfit.store.records import Applied
 from unfit.store.store import Store
 
-NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
 MOMENT = "2030-01-02 03:04:05"
 
 VERSION = {
@@ -54,46 +55,68 @@ RECORDS: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+RENAMED = {"employed_at": "activated_at"}
+
+
 @pytest.fixture
 def old(url: str) -> Iterator[sa.Engine]:
-    """A database of the first release, with records."""
+    """A database with the first tables, and records."""
+    engine = database_at(url, "0001")
+    yield engine
+    engine.dispose()
+
+
+def database_at(url: str, revision: str) -> sa.Engine:
     engine = open_engine(url)
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     with engine.execution_options(write=True).begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "0001")
+        command.upgrade(config, revision)
         for table, values in RECORDS:
             names, said = ", ".join(values), ", ".join(str(v) for v in values.values())
             connection.execute(sa.text(f"INSERT INTO {table} ({names}) VALUES ({said})"))
         if engine.dialect.name == "postgresql":  # ids are given on from those there are
-            for table in ("models", "versions", "requests", "request_items"):
+            for table in ("models", "versions", "requests", "request_items", "decisions"):
                 connection.execute(sa.text(
                     f"SELECT setval('{table}_id_seq', (SELECT max(id) FROM {table}))"
                 ))  # fmt: skip
-    yield engine
-    engine.dispose()
+    return engine
 
 
-def content(engine: sa.Engine) -> dict[str, list[dict[str, Any]]]:
-    """Every value of the first release's columns."""
+Content = dict[str, list[dict[str, Any]]]
+
+
+def content(engine: sa.Engine) -> Content:
+    """Every value of the first columns, under the names they had first."""
     found = {}
     with engine.connect() as connection:
         for table in dict.fromkeys(name for name, _ in RECORDS):
             columns = {n for name, values in RECORDS if name == table for n in values}
+            here = {column["name"] for column in sa.inspect(connection).get_columns(table)}
+            names = [n if n in here else f"{RENAMED[n]} AS {n}" for n in sorted(columns)]
             rows = connection.execute(
-                sa.text(f"SELECT {', '.join(sorted(columns))} FROM {table} ORDER BY 1, 2, 3")
+                sa.text(f"SELECT {', '.join(names)} FROM {table} ORDER BY 1, 2, 3")
             )
             found[table] = [dict(row._mapping) for row in rows]
     return found
 
 
-def unmatched(after: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """What is there but for the one thing that changes: a request that matched nobody says so."""
-    (nobody,) = [r for r in after["requests"] if r["id"] == 4]
-    assert nobody["state"] == "unmatched"
-    nobody["state"] = "applied"
-    return after
+def unmatched(before: Content) -> Content:
+    """What is there after a request that matched nobody says so."""
+    (nobody,) = [r for r in before["requests"] if r["id"] == 4]
+    assert nobody["state"] == "applied"
+    nobody["state"] = "unmatched"
+    return before
+
+
+def active(before: Content) -> Content:
+    """What is there after the word for the version that answers has changed."""
+    for version in before["versions"]:
+        version["state"] = version["state"].replace("employed", "active")
+    for decision in before["decisions"]:
+        decision["action"] = decision["action"].replace("employ", "update")
+    return before
 
 
 def schema_of(engine: sa.Engine) -> dict[str, Any]:
@@ -102,7 +125,11 @@ def schema_of(engine: sa.Engine) -> dict[str, Any]:
         table: (
             [c["name"] for c in look.get_columns(table)],
             sorted(c["sqltext"] for c in look.get_check_constraints(table)),
-            look.get_foreign_keys(table),
+            sorted(look.get_foreign_keys(table), key=lambda key: str(key["name"])),
+            sorted(look.get_unique_constraints(table), key=lambda one: str(one["name"])),
+            sorted(
+                (str(i["name"]), i["column_names"], i["unique"]) for i in look.get_indexes(table)
+            ),
         )
         for table in sorted(look.get_table_names())
     }
@@ -114,22 +141,48 @@ def test_nothing_is_lost(old: sa.Engine, url: str) -> None:
     assert not migrations.up_to_date(old)
     store = Store(url, "w", NOW, b"key")
     assert migrations.up_to_date(old)
-    assert unmatched(content(old)) == before
+    assert content(old) == active(unmatched(before))
     done, _, waits = store.requests.find()
     assert (done.id, done.state, done.version, done.applied_at) == (1, "applied", 2, NOW)
     assert (waits.id, waits.state, waits.cancelled_at, waits.submitted_by) == (
         5, "pending", None, None,
     )  # fmt: skip
     assert [i.value for i in waits.items] == ["anna"]
-    assert (
-        store.model.read().changes,
-        store.model.read().access,
-        store.model.read().list_position,
-    ) == (3, 0, 7)
+    model = store.model.read()
+    assert (model.changes, model.access, model.list_position) == (3, 0, 7)
     assert store.requests.submit("new", [("row", "1")], NOW) == 6
     store.requests.cancel(5, NOW)
     assert store.requests.find(ids=[5])[0].state == "cancelled"
     store.close()
+
+
+def test_a_database_of_the_first_release_has_an_active_version(url: str) -> None:
+    engine = database_at(url, "0007")
+    before = content(engine)
+    store = Store(url, "w", NOW, b"key")
+    assert content(engine) == active(before)
+    versions = store.versions.find()
+    assert [(v.number, v.state, v.activated_at) for v in versions] == [
+        (1, "superseded", NOW),
+        (2, "active", NOW),
+    ]
+    assert versions[-1] == store.versions.active()
+    assert [(d.version, d.action) for d in store.decisions.find()] == [(2, "update")]
+    assert schema_of(engine) == schema_of_new(url)
+    wrong = [
+        "UPDATE versions SET state = 'employed' WHERE id = 2",
+        "UPDATE versions SET state = 'active', superseded_at = NULL WHERE id = 1",  # a second one
+        "UPDATE decisions SET action = 'employ'",
+        "UPDATE forgotten SET version_id = 99",
+        "DELETE FROM versions WHERE id = 2",
+    ]
+    for statement in wrong:
+        with pytest.raises(sa.exc.IntegrityError), store.database.writing() as connection:
+            connection.execute(sa.text(statement))
+    made = store.commit(store.versions.active(), NEW, replace(OPENING, version=3), Applied(), NOW)
+    assert (made.id, made.number) == (3, 3)
+    store.close()
+    engine.dispose()
 
 
 def test_zeros_that_nobody_measured_become_unknown(old: sa.Engine, url: str) -> None:
@@ -218,7 +271,14 @@ Store(sys.argv[1], "w", datetime(2030, 1, 2, tzinfo=UTC), b"key")
 
 
 @pytest.mark.parametrize(
-    "at", ["ALTER TABLE request_items", "CREATE TABLE tokens", "UPDATE alembic_version"]
+    "at",
+    [
+        "ALTER TABLE request_items",
+        "CREATE TABLE tokens",
+        "UPDATE versions SET state",
+        "CREATE UNIQUE INDEX uq_versions_active",
+        "UPDATE alembic_version SET version_num='0008'",
+    ],
 )
 def test_a_migration_that_dies_on_the_way_leaves_the_old_tables(
     old: sa.Engine, url: str, at: str
@@ -233,7 +293,7 @@ def test_a_migration_that_dies_on_the_way_leaves_the_old_tables(
     old.dispose()
     store = Store(url, "w", NOW, b"key")  # and can be done again
     assert len(store.requests.find()) == 3
-    assert unmatched(content(store.database.engine)) == before
+    assert content(store.database.engine) == active(unmatched(before))
     store.close()
 
 

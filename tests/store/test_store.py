@@ -41,7 +41,7 @@ def test_a_commit_moves_everything_together(store: Store) -> None:
     why = Decision(
         version=2,
         at=NOW,
-        action="employ",
+        action="update",
         reason="because",
         inputs={"x": 1},
         estimate=0.5,
@@ -50,7 +50,7 @@ def test_a_commit_moves_everything_together(store: Store) -> None:
     second = store.commit(first, replace(NEW, kind="updated", model_sha="m2"), why, applied, NOW)
     assert (second.number, second.model_sha) == (2, "m2")
     assert store.versions.active() == second
-    assert [v.state for v in store.versions.find()] == ["superseded", "employed"]
+    assert [v.state for v in store.versions.find()] == ["superseded", "active"]
     assert store.forgotten.rows() == [(3, 2), (4, 2)]
     assert store.forgotten.known_digests([("subject", store.digest("subject", "a"))])
     assert store.model.read().list_known == "list:2:digest"
@@ -135,8 +135,8 @@ def test_nothing_is_done_within_a_commit_that_is_refused(store: Store) -> None:
 
 def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
     opened(store)
-    employed = {"model_id": 1, "number": 2, "kind": "updated", "state": "employed",
-                "employed_at": NOW, "method": "fisher", "rows": 1, "subjects": 1, "deleted": 0,
+    employed = {"model_id": 1, "number": 2, "kind": "updated", "state": "active",
+                "activated_at": NOW, "method": "fisher", "rows": 1, "subjects": 1, "deleted": 0,
                 "seconds": 0.0, "baseline": {}}  # fmt: skip
     request = {"model_id": 1, "key": "k", "fingerprint": "f", "state": "pending",
                "submitted_at": NOW}  # fmt: skip

@@ -70,7 +70,7 @@ def test_a_killed_process_leaves_the_old_state_or_the_new(
     assert crashing.run(ours.folder, verb, options, die_at=point) == -9
     found = settled(ours.folder)
     assert found in states
-    if found["employed"] != after["employed"] or verb == "forget":
+    if found["active"] != after["active"] or verb == "forget":
         crashing.act(ours.folder, verb, options)
     assert settled(ours.folder) == after
 

@@ -103,7 +103,7 @@ def test_names_that_too_few_hold_leave_the_card_without_a_retraining(tmp_path: P
         city = exported_card(ws)["encoding"]["columns"][-1]
         assert (city["categories"], city["others"]) == (["often"], ["scarce", "seldom"])
         made = ws.forget(rows=[f"r{i:05d}" for i in range(376, 392)])
-        assert made.action == "employ"
+        assert made.action == "update"
         city = exported_card(ws)["encoding"]["columns"][-1]
         assert (city["categories"], city["others"]) == (["often"], ["seldom"])
         assert differing(ws) == []
@@ -126,7 +126,7 @@ def test_the_fill_of_a_boolean_changes_in_place_where_no_row_needs_it(
         assert exported_card(ws)["encoding"]["columns"][0]["fill"] == 0.5
         made = ws.forget(rows=list(range(0, 120, 2)))
         assert exported_card(ws)["encoding"]["columns"][0]["fill"] < 0.5
-        assert made.action == ("retrain" if missing else "employ")
+        assert made.action == ("retrain" if missing else "update")
         if missing:
             assert "what stands for a missing value of column 'flag' changed" in made.reason
         assert differing(ws) == []

@@ -85,7 +85,7 @@ def test_a_retraining_that_cannot_be_does_not_hold_up_erasures(tmp_path: Path) -
 
     with make(tmp_path / "w", None, table=table, edit=edit).open() as ws:
         made = ws.forget(subjects=[f"p{i:04d}" for i in range(45)])
-        assert made.action == "employ"
+        assert made.action == "update"
         assert "no column is left" in made.reason
         assert ws.forget(subjects=["p0050"]).rows > 0
         assert ws.store.requests.counts()["pending"] == 0
@@ -230,8 +230,8 @@ def test_a_failure_is_told_from_a_delay(
             with pytest.raises(OSError, match="No space"):
                 ws.forget(subjects=["p0003"])
             after = signature(ws)
-            assert (after["employed"], after["requests"], after["live"]) == (
-                before["employed"], before["requests"], before["live"],
+            assert (after["active"], after["requests"], after["live"]) == (
+                before["active"], before["requests"], before["live"],
             )  # fmt: skip
         monkeypatch.setattr(points, "observer", None)
         ws.forget(subjects=["p0003"])

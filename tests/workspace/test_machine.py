@@ -123,7 +123,7 @@ class Pipeline(RuleBasedStateMachine):
         assert self.ws.audit().audit.n_remaining > 0
         after = signature(self.ws)
         if not before["purge_due"]:
-            assert before["employed"] == after["employed"]
+            assert before["active"] == after["active"]
             assert before["live"] == after["live"]
 
     @rule()

@@ -90,7 +90,7 @@ def test_canaries_are_gone(
         made = ws.forget(subjects=[SUBJECT])
         assert made.rows == 2
         assert made.purged
-        assert made.action == ("retrain" if label == LABEL or age == OLD else "employ")
+        assert made.action == ("retrain" if label == LABEL or age == OLD else "update")
         assert ("'age' changed" in made.reason) == (age == OLD)
         assert found(kept.folder, wanted) == {}  # also while the workspace is open
         ws.audit()

@@ -59,7 +59,7 @@ def test_seconds_start_with_the_request_taken_and_end_with_the_commit(
     with untrained(tmp_path) as ws:
         assert ws.train().seconds == 7
         answer = ws.forget(subjects=["p0003"])
-        assert answer.action == "employ"
+        assert answer.action == "update"
         assert answer.seconds == 1 + 20 + 300 + 4000
         retrained = ws.retrain()
         assert retrained.seconds == 9

@@ -83,7 +83,7 @@ def test_forgetting_is_the_estimators_unlearning(method: str, tmp_path: Path) ->
                 session.rng(2),
             )  # fmt: skip
         made = ws.forget(subjects=["p0003"])
-        assert (made.action, made.version) == ("employ", 2)
+        assert (made.action, made.version) == ("update", 2)
         np.testing.assert_allclose(weights(ws), expected.weights, rtol=1e-8, atol=1e-12)
         if method in ("fisher", "retrain"):
             X, y = rows_of(ws, "train")
@@ -183,12 +183,12 @@ def test_a_dry_run_changes_nothing_and_foresees_what_happens(workspace: Workspac
     ("edit", "action"),
     [
         (with_policy("always"), "retrain"),
-        (with_policy("never"), "employ"),
+        (with_policy("never"), "update"),
         (with_policy("count", count=1), "retrain"),
-        (with_policy("count", count=1000), "employ"),
+        (with_policy("count", count=1000), "update"),
         (with_policy("share", share=0.0001), "retrain"),
         (with_policy("accuracy", accuracy=1.0), "retrain"),
-        (with_policy("accuracy", accuracy=0.0), "employ"),
+        (with_policy("accuracy", accuracy=0.0), "update"),
         (with_policy("accuracy", "count", accuracy=0.0, count=1), "retrain"),
     ],
 )
@@ -235,7 +235,7 @@ def test_constants_that_change_are_refitted_at_once_and_declared_ones_stay(tmp_p
 
     with make(tmp_path / "w", None, edit=edit).open() as ws:
         before = {c.column.name: c for c in ws.active_model().card.encoding.columns}
-        assert ws.forget(subjects=["p0003"]).action == "employ"
+        assert ws.forget(subjects=["p0003"]).action == "update"
         same = {c.column.name: c for c in ws.active_model().card.encoding.columns}
         assert same["age"] == before["age"]  # one person does not change a rounded mean
         old = people.people().to_pandas().query("age > 45")["person"]
@@ -383,7 +383,7 @@ def test_times_come_from_the_clock_that_was_handed_in(trained: Kept, tmp_path: P
         ws.forget(subjects=["p0003"])
         version = ws.store.versions.active()
         assert version is not None
-        assert version.employed_at == moment
+        assert version.activated_at == moment
         assert ws.store.requests.find()[-1].applied_at == moment
 
 
@@ -397,6 +397,6 @@ def test_changed_columns_are_refused_at_retraining(workspace: Workspace) -> None
             again.config, policy=replace(again.config.policy, retrain_when=("always",))
         )
         made = again.forget(subjects=["p0003"])  # an erasure cannot be refused for it
-        assert made.action == "employ"
+        assert made.action == "update"
         assert "no model can be trained" in made.reason
         assert again.store.requests.counts()["pending"] == 0

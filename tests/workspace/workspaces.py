@@ -99,7 +99,7 @@ def signature(ws: Workspace) -> dict:
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
 
     return {
-        "employed": version and (version.number, version.kind, version.model_sha, version.subjects),
+        "active": version and (version.number, version.kind, version.model_sha, version.subjects),
         "card": version and version.card_sha,
         "live": live,
         "forgotten": session.store.forgotten.rows(),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unfit.workspace.results import Forgotten
 
 _ACTIONS = {
-    "employ": "the updated model is active",
+    "update": "the updated model is active",
     "retrain": "retrained",
     "withdraw": "the model is withdrawn",
 }

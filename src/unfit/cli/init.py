@@ -15,7 +15,7 @@ from unfit.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from unfit.workspace.create import Created
+    from unfit.workspace.creation import Created
 
 
 def init(

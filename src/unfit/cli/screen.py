@@ -21,7 +21,7 @@ def status_screen(found: Status, console: Console) -> None:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold")
     facts.add_column(overflow="fold")
-    since = v.employed_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    since = v.activated_at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     facts.add_row("model", f"version {v.number} ({v.kind}, {found.method}), active since {since}")
     facts.add_row("test accuracy", accuracy_line(v.accuracy, v.held_out))
     if v.held_out is not None and v.held_out.initial_accuracy is not None and v.kind == "updated":

@@ -194,4 +194,4 @@ def decide(policy: Policy, facts: Facts) -> Verdict:
     return policy.decide(facts)
 
 
-Action = Literal["open", "employ", "retrain", "withdraw"]
+Action = Literal["open", "update", "retrain", "withdraw"]

@@ -59,7 +59,7 @@ class Worker:
                     self._end_child()  # who has taken over does its job again
                     if self._lost.is_set():
                         self._log.line("standing-by", worker=self._holder)
-                    elif (self._try("look", self._store.waiting) or (False, False))[1]:
+                    elif (self._try("look", self._store.requests.waiting) or (False, False))[1]:
                         self._try("purge", self._workspace.purge)  # nobody may come after it
         finally:
             self._end_child()

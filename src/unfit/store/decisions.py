@@ -29,7 +29,7 @@ class Decisions:
         if request.version is None or request.applied_at is None or request.state == "unmatched":
             return None
         same_version = versions.c.number == request.version
-        found = self._find(same_version & (versions.c.employed_at == request.applied_at))
+        found = self._find(same_version & (versions.c.activated_at == request.applied_at))
         return found[0] if found else None
 
     def _find(self, where: sa.ColumnElement[bool], last: int | None = None) -> list[Decision]:

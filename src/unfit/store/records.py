@@ -87,7 +87,7 @@ class HeldOut:
 
 @dataclass(frozen=True, kw_only=True)
 class NewVersion:
-    """A version about to be employed."""
+    """A version that is about to become the active one."""
 
     kind: Literal["trained", "updated", "retrained", "withdrawn"]
     method: str
@@ -116,15 +116,15 @@ class Version(NewVersion):
 
     id: int
     number: int
-    state: Literal["employed", "superseded"]
-    employed_at: datetime
+    state: Literal["active", "superseded"]
+    activated_at: datetime
     superseded_at: datetime | None = None
 
     @classmethod
-    def employed(cls, new: NewVersion, *, id: int, number: int, now: datetime) -> Self:
-        """A version that has just been made the employed one."""
+    def activated(cls, new: NewVersion, *, id: int, number: int, now: datetime) -> Self:
+        """A version that has just been become the active one."""
         known = {f.name: getattr(new, f.name) for f in fields(NewVersion)}
-        return cls(**known, id=id, number=number, state="employed", employed_at=now)
+        return cls(**known, id=id, number=number, state="active", activated_at=now)
 
     @classmethod
     def from_row(cls, row: "Row[Any]") -> Self:
@@ -218,11 +218,11 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """Why a version was employed, in a sentence, with the facts it rests on."""
+    """Why a version became the active one, in a sentence, with the facts it rests on."""
 
     version: int
     at: datetime
-    action: Literal["open", "employ", "retrain", "withdraw"]
+    action: Literal["open", "update", "retrain", "withdraw"]
     reason: str
     inputs: Mapping[str, Any]
     estimate: float | None

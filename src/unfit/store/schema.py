@@ -1,6 +1,6 @@
 """The tables. What must never happen cannot be written to them.
 
-- one employed version per model: a partial unique index
+- one active version per model: a partial unique index
 - a row is forgotten once: a primary key
 - a request key is used once, a version number is given once: unique constraints
 - a request is pending, applied, unmatched (it named nobody) or cancelled, never half: a check
@@ -75,7 +75,7 @@ versions = sa.Table(
     sa.Column("number", sa.Integer, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
-    sa.Column("employed_at", Moment, nullable=False),
+    sa.Column("activated_at", Moment, nullable=False),
     sa.Column("superseded_at", Moment),
     sa.Column("method", sa.Text, nullable=False),
     sa.Column("generation", sa.Text),
@@ -93,17 +93,17 @@ versions = sa.Table(
     sa.Column("held_out", Json),  # see store.records.HeldOut
     sa.UniqueConstraint("model_id", "number"),
     sa.CheckConstraint("kind IN ('trained', 'updated', 'retrained', 'withdrawn')", name="kind"),
-    sa.CheckConstraint("state IN ('employed', 'superseded')", name="state"),
+    sa.CheckConstraint("state IN ('active', 'superseded')", name="state"),
     sa.CheckConstraint(
         "(state = 'superseded') = (superseded_at IS NOT NULL)", name="superseded_at"
     ),
 )
-one_employed = sa.Index(
-    "uq_versions_employed",
+one_active = sa.Index(
+    "uq_versions_active",
     versions.c.model_id,
     unique=True,
-    sqlite_where=versions.c.state == "employed",
-    postgresql_where=versions.c.state == "employed",
+    sqlite_where=versions.c.state == "active",
+    postgresql_where=versions.c.state == "active",
 )
 
 requests = sa.Table(
@@ -176,7 +176,7 @@ decisions = sa.Table(
     sa.Column("inputs", Json, nullable=False),  # see lifecycle.policy.Facts
     sa.Column("estimate", sa.Double),
     sa.Column("threshold", sa.Double),
-    sa.CheckConstraint("action IN ('open', 'employ', 'retrain', 'withdraw')", name="action"),
+    sa.CheckConstraint("action IN ('open', 'update', 'retrain', 'withdraw')", name="action"),
 )
 
 audits = sa.Table(

@@ -17,7 +17,7 @@ class Versions:
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database
         self._mine = versions.c.model_id == database.model_id
-        self._active = sa.select(versions).where(self._mine & (versions.c.state == "employed"))
+        self._active = sa.select(versions).where(self._mine & (versions.c.state == "active"))
 
     def active(self) -> Version | None:
         """The version that answers now."""
@@ -81,10 +81,10 @@ class Versions:
         if before is not None:
             self.update(connection, before.id, {"state": "superseded", "superseded_at": now})
         number = 1 if before is None else before.number + 1
-        state = {"state": "employed", "employed_at": now}
+        state = {"state": "active", "activated_at": now}
         mine = {"model_id": self._database.model_id, "number": number}
         id = insert(connection, versions, **mine, **state, **new.columns())
-        return Version.employed(new, id=id, number=number, now=now)
+        return Version.activated(new, id=id, number=number, now=now)
 
     def update(
         self, connection: sa.Connection, version_id: int, changes: Mapping[str, Any]

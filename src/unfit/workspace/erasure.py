@@ -152,7 +152,7 @@ def _outcome(
     def updated(reason: str) -> Outcome:
         new = _updated(session, model, positions, step, until, watch)
         return Outcome(
-            new, why("employ", reason), lambda v: _moved(model, positions, v, step.state)
+            new, why("update", reason), lambda v: _moved(model, positions, v, step.state)
         )
 
     if not verdict.retrain:

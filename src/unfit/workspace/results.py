@@ -115,7 +115,7 @@ class Status:
             "method": self.method,
             "version": v and v.number,
             "kind": v and v.kind,
-            "employed_since": v and v.employed_at.isoformat(),
+            "active_since": v and v.activated_at.isoformat(),
             "accuracy": v and v.accuracy,
             "held_out": v and v.held_out and asdict(v.held_out),
             "rows": v and v.rows,
@@ -138,7 +138,7 @@ class Status:
                     "version": one.number, "kind": one.kind, "rows": one.rows,
                     "deleted": one.deleted, "accuracy": one.accuracy, "seconds": one.seconds,
                     "times": None if one.times is None else asdict(one.times),
-                    "employed_at": one.employed_at.isoformat(),
+                    "activated_at": one.activated_at.isoformat(),
                 }
                 for one in self.versions
             ],

@@ -221,7 +221,7 @@ class Session:
     def _goes_on_from(self, version: Version) -> bool:
         """Whether the records still hold a version that was in use."""
         found = self.store.versions.find(number=version.number)
-        return any((v.id, v.employed_at) == (version.id, version.employed_at) for v in found)
+        return any((v.id, v.activated_at) == (version.id, version.activated_at) for v in found)
 
     def activate(
         self, version: Version, model: Model | None, watch: Stopwatch | None = None

@@ -399,7 +399,7 @@ class Workspace:
             ready = session.ready_model()
             step, verdict = erasure.evaluate(session, ready, selection.positions, rng, watch)
             estimate, reason = step.facts.estimate, verdict.reason
-            action = "retrain" if verdict.retrain else "employ"
+            action = "retrain" if verdict.retrain else "update"
         kind = "retrained" if action == "retrain" else "updated"
         like = [v.seconds for v in session.store.versions.find() if v.kind == kind]
         expected = float(np.median(like[-10:])) if like else None

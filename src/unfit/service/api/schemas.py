@@ -118,14 +118,14 @@ class DecisionOut(BaseModel):
     model_config = _example(
         version=85,
         at="2030-01-02T03:04:05.300Z",
-        action="employ",
+        action="update",
         estimate=0.32,
         threshold=2.0,
         reason="the estimated disparity 0.32 % is within the threshold 2 %",
     )
     version: int
     at: datetime
-    action: Literal["open", "employ", "retrain", "withdraw"]
+    action: Literal["open", "update", "retrain", "withdraw"]
     reason: str
     estimate: float | None = Field(
         description="Estimated disparity, in percent; null where it was not measured."
@@ -280,9 +280,9 @@ class LookupOut(BaseModel):
 class VersionOut(BaseModel):
     version: int
     kind: Literal["trained", "updated", "retrained", "withdrawn"]
-    state: Literal["employed", "superseded"]
+    state: Literal["active", "superseded"]
     method: str
-    employed_at: datetime
+    activated_at: datetime
     superseded_at: datetime | None
     rows: int
     subjects: int
@@ -322,7 +322,7 @@ class VersionOut(BaseModel):
             kind=v.kind,
             state=v.state,
             method=v.method,
-            employed_at=v.employed_at,
+            activated_at=v.activated_at,
             superseded_at=v.superseded_at,
             rows=v.rows,
             subjects=v.subjects,

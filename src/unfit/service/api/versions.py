@@ -117,7 +117,7 @@ def packed(model: ReleasedModel) -> Response:
 @routes.get("/decisions", summary="List decisions", responses=problems())
 @allow("operate", "audit")
 def list_decisions(request: Request, limit: Limit = 50, before: Before = None) -> DecisionsOut:
-    """Why each version was employed; the newest first."""
+    """Why each version became active; the newest first."""
     found = context_of(request).store.decisions.find(before=before, last=limit + 1)
     items, more = page(found, limit, "version")
     return DecisionsOut(items=[DecisionOut.of(d) for d in items], next=more)

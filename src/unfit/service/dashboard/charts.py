@@ -66,7 +66,7 @@ def disparity(decisions: Sequence[Decision], threshold: float) -> Chart | None:
 def accuracy(versions: Sequence[Version]) -> Chart | None:
     """Test accuracy of each version."""
     rows: list[dict[str, Any]] = [
-        {"version": v.number, "at": _moment(v.employed_at), "accuracy": v.accuracy, "kind": v.kind}
+        {"version": v.number, "at": _moment(v.activated_at), "accuracy": v.accuracy, "kind": v.kind}
         for v in versions[-SHOWN:] if v.accuracy is not None
     ]  # fmt: skip
     if len(rows) < 2:

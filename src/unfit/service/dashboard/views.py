@@ -153,9 +153,9 @@ class Compared:
             ("Method", a.method, b.method, ""),
             (
                 "In use since",
-                moment(a.employed_at),
-                moment(b.employed_at),
-                _span((b.employed_at - a.employed_at).total_seconds()),
+                moment(a.activated_at),
+                moment(b.activated_at),
+                _span((b.activated_at - a.activated_at).total_seconds()),
             ),
             number("Rows", a.rows, b.rows, ",d"),
             number("People", a.subjects, b.subjects, ",d"),

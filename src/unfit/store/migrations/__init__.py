@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from unfit.errors import Damaged, Unavailable
 
-HEAD = "0007"
+HEAD = "0008"
 
 
 def up_to_date(engine: sa.Engine) -> bool:

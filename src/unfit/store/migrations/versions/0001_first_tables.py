@@ -3,30 +3,27 @@
 import sqlalchemy as sa
 from alembic import op
 
+from unfit.store.migrations.tables import MOMENT, id_column, reference
+
 revision = "0001"
 down_revision = None
-
-BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-MOMENT = sa.DateTime(timezone=True)
 
 
 def upgrade() -> None:
     op.create_table(
         "models",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("key", sa.Text, nullable=False),
+        id_column(),
+        sa.Column("key", sa.Text, nullable=False, unique=True),
         sa.Column("created_at", MOMENT, nullable=False),
         sa.Column("list_position", sa.BigInteger, nullable=False),
         sa.Column("purge_due", sa.Boolean, nullable=False),
         sa.Column("changes", sa.BigInteger, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_models"),
-        sa.UniqueConstraint("key", name="uq_models_key"),
-        sa.CheckConstraint("list_position >= 0", name=op.f("ck_models_list_position")),
+        sa.CheckConstraint("list_position >= 0", name="list_position"),
     )
     op.create_table(
         "versions",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("model_id", BIG, nullable=False),
+        id_column(),
+        reference("model_id", "models.id"),
         sa.Column("number", sa.Integer, nullable=False),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
@@ -44,17 +41,11 @@ def upgrade() -> None:
         sa.Column("accuracy", sa.Double),
         sa.Column("seconds", sa.Double, nullable=False),
         sa.Column("baseline", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_versions"),
-        sa.ForeignKeyConstraint(["model_id"], ["models.id"], name="fk_versions_model_id"),
-        sa.UniqueConstraint("model_id", "number", name="uq_versions_model_id_number"),
+        sa.UniqueConstraint("model_id", "number"),
+        sa.CheckConstraint("kind IN ('trained', 'updated', 'retrained', 'withdrawn')", name="kind"),
+        sa.CheckConstraint("state IN ('employed', 'superseded')", name="state"),
         sa.CheckConstraint(
-            "kind IN ('trained', 'updated', 'retrained', 'withdrawn')",
-            name=op.f("ck_versions_kind"),
-        ),
-        sa.CheckConstraint("state IN ('employed', 'superseded')", name=op.f("ck_versions_state")),
-        sa.CheckConstraint(
-            "(state = 'superseded') = (superseded_at IS NOT NULL)",
-            name=op.f("ck_versions_superseded_at"),
+            "(state = 'superseded') = (superseded_at IS NOT NULL)", name="superseded_at"
         ),
     )
     op.create_index(
@@ -67,110 +58,69 @@ def upgrade() -> None:
     )
     op.create_table(
         "requests",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("model_id", BIG, nullable=False),
+        id_column(),
+        reference("model_id", "models.id"),
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("fingerprint", sa.Text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("submitted_at", MOMENT, nullable=False),
         sa.Column("applied_at", MOMENT),
-        sa.Column("version_id", BIG),
-        sa.PrimaryKeyConstraint("id", name="pk_requests"),
-        sa.ForeignKeyConstraint(["model_id"], ["models.id"], name="fk_requests_model_id"),
-        sa.ForeignKeyConstraint(["version_id"], ["versions.id"], name="fk_requests_version_id"),
-        sa.UniqueConstraint("model_id", "key", name="uq_requests_model_id_key"),
-        sa.CheckConstraint("state IN ('pending', 'applied')", name=op.f("ck_requests_state")),
-        sa.CheckConstraint(
-            "(state = 'applied') = (applied_at IS NOT NULL)", name=op.f("ck_requests_applied_at")
-        ),
+        reference("version_id", "versions.id", nullable=True),
+        sa.UniqueConstraint("model_id", "key"),
+        sa.CheckConstraint("state IN ('pending', 'applied')", name="state"),
+        sa.CheckConstraint("(state = 'applied') = (applied_at IS NOT NULL)", name="applied_at"),
     )
     op.create_index("ix_requests_state", "requests", ["model_id", "state"])
     op.create_table(
         "request_items",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("request_id", BIG, nullable=False),
+        id_column(),
+        reference("request_id", "requests.id", index=True),
         sa.Column("kind", sa.Text, nullable=False),
         sa.Column("value", sa.Text),
         sa.Column("outcome", sa.Text),
         sa.Column("rows", sa.BigInteger),
-        sa.PrimaryKeyConstraint("id", name="pk_request_items"),
-        sa.ForeignKeyConstraint(
-            ["request_id"], ["requests.id"], name="fk_request_items_request_id"
-        ),
-        sa.CheckConstraint("kind IN ('subject', 'row')", name=op.f("ck_request_items_kind")),
+        sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
         sa.CheckConstraint(
-            "outcome IS NULL OR outcome IN ('forgotten', 'repeated', 'unknown')",
-            name=op.f("ck_request_items_outcome"),
+            "outcome IS NULL OR outcome IN ('forgotten', 'repeated', 'unknown')", name="outcome"
         ),
-        sa.CheckConstraint(
-            "value IS NOT NULL OR outcome IS NOT NULL", name=op.f("ck_request_items_value")
-        ),
+        sa.CheckConstraint("value IS NOT NULL OR outcome IS NOT NULL", name="value"),
     )
-    op.create_index("ix_request_items_request_id", "request_items", ["request_id"])
     if op.get_context().dialect.name == "postgresql":  # which would keep ids in its statistics
         op.execute("ALTER TABLE request_items ALTER COLUMN value SET STATISTICS 0")
     op.create_table(
         "forgotten",
-        sa.Column("model_id", BIG, nullable=False),
-        sa.Column("row", sa.BigInteger, nullable=False),
-        sa.Column("version_id", BIG, nullable=False),
+        reference("model_id", "models.id", primary_key=True),
+        sa.Column("row", sa.BigInteger, primary_key=True, autoincrement=False),
+        reference("version_id", "versions.id"),
         sa.Column("erased", sa.Boolean, nullable=False),
-        sa.PrimaryKeyConstraint("model_id", "row", name="pk_forgotten"),
-        sa.ForeignKeyConstraint(["model_id"], ["models.id"], name="fk_forgotten_model_id"),
-        sa.ForeignKeyConstraint(["version_id"], ["versions.id"], name="fk_forgotten_version_id"),
     )
     op.create_index("ix_forgotten_erased", "forgotten", ["model_id", "erased"])
     op.create_table(
         "forgotten_ids",
-        sa.Column("model_id", BIG, nullable=False),
-        sa.Column("kind", sa.Text, nullable=False),
-        sa.Column("digest", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("model_id", "kind", "digest", name="pk_forgotten_ids"),
-        sa.ForeignKeyConstraint(["model_id"], ["models.id"], name="fk_forgotten_ids_model_id"),
-        sa.CheckConstraint("kind IN ('subject', 'row')", name=op.f("ck_forgotten_ids_kind")),
+        reference("model_id", "models.id", primary_key=True),
+        sa.Column("kind", sa.Text, primary_key=True),
+        sa.Column("digest", sa.Text, primary_key=True),
+        sa.CheckConstraint("kind IN ('subject', 'row')", name="kind"),
     )
     op.create_table(
         "decisions",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("model_id", BIG, nullable=False),
-        sa.Column("version_id", BIG, nullable=False),
+        id_column(),
+        reference("model_id", "models.id"),
+        reference("version_id", "versions.id", unique=True),
         sa.Column("at", MOMENT, nullable=False),
         sa.Column("action", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("inputs", sa.Text, nullable=False),
         sa.Column("estimate", sa.Double),
         sa.Column("threshold", sa.Double),
-        sa.PrimaryKeyConstraint("id", name="pk_decisions"),
-        sa.ForeignKeyConstraint(["model_id"], ["models.id"], name="fk_decisions_model_id"),
-        sa.ForeignKeyConstraint(["version_id"], ["versions.id"], name="fk_decisions_version_id"),
-        sa.UniqueConstraint("version_id", name="uq_decisions_version_id"),
-        sa.CheckConstraint(
-            "action IN ('open', 'employ', 'retrain', 'withdraw')", name=op.f("ck_decisions_action")
-        ),
+        sa.CheckConstraint("action IN ('open', 'employ', 'retrain', 'withdraw')", name="action"),
     )
     op.create_table(
         "audits",
-        sa.Column("id", BIG, nullable=False),
-        sa.Column("model_id", BIG, nullable=False),
-        sa.Column("version_id", BIG, nullable=False),
+        id_column(),
+        reference("model_id", "models.id"),
+        reference("version_id", "versions.id"),
         sa.Column("at", MOMENT, nullable=False),
         sa.Column("passed", sa.Boolean),
         sa.Column("report", sa.Text, nullable=False),
-        sa.PrimaryKeyConstraint("id", name="pk_audits"),
-        sa.ForeignKeyConstraint(["model_id"], ["models.id"], name="fk_audits_model_id"),
-        sa.ForeignKeyConstraint(["version_id"], ["versions.id"], name="fk_audits_version_id"),
     )
-
-
-def downgrade() -> None:
-    for name in (
-        "audits",
-        "decisions",
-        "forgotten_ids",
-        "forgotten",
-        "request_items",
-        "requests",
-        "versions",
-        "models",
-    ):
-        op.drop_table(name)
