@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from unfit.data import sources
 from unfit.data.catalog import formats
+from unfit.data.sources import base
 from unfit.errors import BadInput
 
 RNG = np.random.default_rng(0)
@@ -166,7 +166,7 @@ def test_columns_of_csv_and_parquet_are_the_same_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["t", "t.gz", "t.bz2"])
 def test_libsvm_is_streamed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "BLOCK_BYTES", 500)
+    monkeypatch.setattr(base, "BLOCK_BYTES", 500)
     X = RNG.standard_normal((90, 6)).astype(np.float32).round(3)
     y = np.where(RNG.random(90) < 0.5, -1, 1)
     lines = [

@@ -14,7 +14,8 @@ from unfit.data import ids as id_module
 from unfit.data.columns import Column
 from unfit.data.dataset import Dataset
 from unfit.data.generation import write_dataset
-from unfit.data.ingest import Roles, split, spool
+from unfit.data.ingest import split, spool
+from unfit.data.roles import Roles
 from unfit.data.sources import Location, open_source
 from unfit.errors import BadInput, Unavailable
 

@@ -14,7 +14,9 @@ from unfit.data.columns import Column, numbers, unreadable_count
 from unfit.data.dialect import DELIMITERS, Dialect
 from unfit.data.objects import _taker
 from unfit.data.profile import Wanted, look, profile
-from unfit.data.sources import CsvSource, Location, TableSource, open_source
+from unfit.data.sources import Location, open_source
+from unfit.data.sources.csv_file import CsvSource
+from unfit.data.sources.in_memory import TableSource
 from unfit.errors import BadInput
 
 CELLS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6)
@@ -52,7 +54,7 @@ def test_what_python_writes_is_read_cell_by_cell(
         header, kept, encoding, delimiter=delimiter, lineterminator=end, quoting=quoting
     )
     declared = {"utf-8-sig": "utf-8"}.get(encoding, encoding)
-    source = CsvSource(content, ("\0",), delimiter, declared)
+    source = CsvSource(content, ("\0",), delimiter=delimiter, encoding=declared)
     assert source.columns() == header
     assert rows_of(source) == [tuple(row) for row in rows]
 
@@ -113,12 +115,12 @@ def test_files_of_the_same_kind_are_read_alike(tmp_path: Path) -> None:
 )
 def test_dialects_that_are_none(delimiter: str | None, encoding: str | None, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        CsvSource(io.BytesIO(b"a,b\n1,2\n"), ("",), delimiter, encoding)
+        CsvSource(io.BytesIO(b"a,b\n1,2\n"), ("",), delimiter=delimiter, encoding=encoding)
 
 
 def test_bytes_that_are_not_what_they_are_said_to_be() -> None:
     with pytest.raises(BadInput, match="cannot read standard input"):
-        rows_of(CsvSource(io.BytesIO(b"a,b\n1,\xff\n"), ("",), None, "utf-8"))
+        rows_of(CsvSource(io.BytesIO(b"a,b\n1,\xff\n"), ("",), encoding="utf-8"))
 
 
 # --- numbers -----------------------------------------------------------------------------------
@@ -202,9 +204,9 @@ def test_what_is_no_number_is_named_with_its_row() -> None:
 
 
 def test_a_profile_counts_over_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unfit.data import sources
+    from unfit.data.sources import base
 
-    monkeypatch.setattr(sources, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(base, "BLOCK_ROWS", 7)
     values = [str(i) for i in range(100)]
     values[50], values[90] = "x", "y"
     (found,) = profile(TableSource(pa.table({"x": values})), ["x"])

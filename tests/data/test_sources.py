@@ -13,9 +13,9 @@ import pytest
 from sklearn.datasets import dump_svmlight_file
 
 import people
-from unfit.data import sources
 from unfit.data.profile import profile
-from unfit.data.sources import CsvSource, Location, open_source
+from unfit.data.sources import Location, Source, base, open_source
+from unfit.data.sources.csv_file import CsvSource
 from unfit.data.text import as_text
 from unfit.errors import BadInput
 
@@ -33,7 +33,7 @@ def sqlite_url(table: pa.Table, path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def collected(source: sources.Source, column: str) -> list[str | None]:
+def collected(source: Source, column: str) -> list[str | None]:
     return [v for batch in source.blocks() for v in as_text(batch.column(column)).to_pylist()]
 
 
@@ -69,8 +69,8 @@ def test_a_postgresql_table_is_a_source(server: object, tmp_path: Path) -> None:
 def test_blocks_are_bounded_and_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "BLOCK_ROWS", 7)
-    monkeypatch.setattr(sources, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(base, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(base, "BLOCK_BYTES", 300)
     files = [Location(people.write(TABLE, tmp_path / f"t.{kind}")) for kind in ("csv", "parquet")]
     for location in files:
         sizes = [batch.num_rows for batch in open_source(location).blocks()]
@@ -85,7 +85,7 @@ def test_libsvm_lines_become_columns(tmp_path: Path, monkeypatch: pytest.MonkeyP
     y = rng.integers(0, 2, 40)
     dump_svmlight_file(X, y, str(tmp_path / "t.libsvm"), zero_based=False)
     for size in (1 << 20, 200):
-        monkeypatch.setattr(sources, "BLOCK_BYTES", size)
+        monkeypatch.setattr(base, "BLOCK_BYTES", size)
         source = open_source(Location(tmp_path / "t.libsvm"))
         assert source.columns() == ["label", *(f"f{i}" for i in range(1, 7))]
         table = pa.Table.from_batches(source.blocks())

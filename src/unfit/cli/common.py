@@ -36,6 +36,9 @@ WorkspaceOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+FORMAT = typer.Option(
+    help="csv, parquet, libsvm or an installed format. Default: by the file's name."
+)
 
 
 def find_workspace(named: Path | None) -> Path:

@@ -1,5 +1,6 @@
 """`unfit init`: look at a table once and write every choice to unfit.toml."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -7,12 +8,14 @@ import typer
 
 from unfit.cli.common import (
     DEFAULT,
+    FORMAT,
     JsonOption,
     WorkspaceOption,
     errors,
     print_json,
     progress_bar,
 )
+from unfit.errors import BadInput
 
 if TYPE_CHECKING:
     from unfit.workspace.creation import Created
@@ -41,9 +44,10 @@ def init(
     ] = None,
     table: Annotated[str | None, typer.Option(help="With a URL: the table to read.")] = None,
     query: Annotated[str | None, typer.Option(help="With a URL: the query to run.")] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(help="csv, parquet or libsvm. Default: by the file's name."),
+    format: Annotated[str | None, FORMAT] = None,
+    source_option: Annotated[
+        list[str] | None,
+        typer.Option(help="A setting of an installed format (repeatable).", metavar="<KEY=VALUE>"),
     ] = None,
     delimiter: Annotated[
         str | None, typer.Option(help="Delimiter of a CSV file. Default: detected.")
@@ -109,6 +113,7 @@ def init(
             table=table,
             query=query,
             format=format,
+            options=_options(source_option or ()),
             method=method,
             sigma=sigma,
             threshold=threshold,
@@ -128,6 +133,13 @@ def init(
         print_json(_as_dict(created))
     else:
         _show(created, with_subjects=subject is not None)
+
+
+def _options(given: Sequence[str]) -> dict[str, str]:
+    wrong = next((text for text in given if "=" not in text), None)
+    if wrong is not None:
+        raise BadInput(f"--source-option {wrong}: must be KEY=VALUE")
+    return dict(text.split("=", 1) for text in given)
 
 
 def _kinds(created: "Created") -> dict[str, int]:

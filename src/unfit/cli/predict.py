@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from unfit.cli.common import WorkspaceOption, errors, find_workspace
+from unfit.cli.common import FORMAT, WorkspaceOption, errors, find_workspace
 from unfit.cli.train import not_numbers
 
 
@@ -16,10 +16,7 @@ def predict(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A .csv or .parquet file; - is stdout (CSV).")
     ] = Path("-"),
-    format: Annotated[
-        str | None,
-        typer.Option(help="csv, parquet or libsvm. Default: by the file's name."),
-    ] = None,
+    format: Annotated[str | None, FORMAT] = None,
     spreadsheet: Annotated[
         bool,
         typer.Option(

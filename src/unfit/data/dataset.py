@@ -43,7 +43,7 @@ ERASED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forg
 IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Raw:
     """Rows before they are encoded: of a source just read, or of an earlier generation."""
 
@@ -175,9 +175,17 @@ class Dataset:
             places = np.empty(self.n, np.int64)
             places[self["row_rows"]] = np.arange(self.n)
         return Raw(
-            self["values"], self["codes"], self["labels"], self["numbers"], self["subjects"],
-            self.subject_ids, self.row_ids, places, self.vocabularies, self.label_texts,
-        )  # fmt: skip
+            values=self["values"],
+            codes=self["codes"],
+            labels=self["labels"],
+            numbers=self["numbers"],
+            subjects=self["subjects"],
+            subject_ids=self.subject_ids,
+            row_ids=self.row_ids,
+            row_places=places,
+            vocabularies=self.vocabularies,
+            label_texts=self.label_texts,
+        )
 
     def counts(self) -> tuple[list[np.ndarray], np.ndarray]:
         """Live rows per category of each column, and per label."""

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-import numpy as np
-
 from unfit.errors import BadInput
 
 DELIMITERS = (",", ";", "\t", "|")
@@ -71,6 +69,8 @@ def detect(
 
 
 def _encoding(open_file: Open, otherwise: str | None) -> str:
+    import numpy as np
+
     with open_file() as file:
         start = file.read(_SAMPLE)
     for mark, name in _MARKS:
@@ -95,6 +95,8 @@ def _encoding(open_file: Open, otherwise: str | None) -> str:
 
 def _western(open_file: Open) -> str:
     """cp1252 has letters where latin-1 has control characters, but not for every byte."""
+    import numpy as np
+
     counts = np.zeros(256, np.int64)
     for block in _blocks(open_file):
         counts += np.bincount(np.frombuffer(block, np.uint8), minlength=256)

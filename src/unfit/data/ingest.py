@@ -15,39 +15,13 @@ from unfit.data.dataset import Raw
 from unfit.data.encoding import Reader
 from unfit.data.ids import Ids
 from unfit.data.profile import all_of, present
+from unfit.data.roles import Roles
 from unfit.data.sources import Source
 from unfit.data.text import as_text
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback
 
 MAX_CLASSES = 1000
-
-
-@dataclass(frozen=True)
-class Roles:
-    """Which columns are not features: the label, the subject (None: every row its own) and the
-    row's id (None: its number). positive: labels that count as one class against the rest.
-    drop_missing: rows without one of these are left out; else they are an error."""
-
-    label: str
-    subject: str | None = None
-    row_id: str | None = None
-    positive: tuple[str, ...] = ()
-    drop_missing: bool = False
-
-    def class_of(self, label: str) -> str:
-        """The class a label counts as."""
-        if not self.positive:
-            return label
-        return " or ".join(self.positive) if label in self.positive else "rest"
-
-    def names(self) -> list[str]:
-        return [name for name in (self.label, self.subject, self.row_id) if name is not None]
-
-    def whole(self, batch: pa.RecordBatch) -> np.ndarray:
-        """Mask of the rows that have all of these."""
-        masks = [present(batch.column(name), name != self.label) for name in self.names()]
-        return np.asarray(all_of(masks).to_numpy(zero_copy_only=False))
 
 
 @dataclass
@@ -101,7 +75,7 @@ def spool(
             numbers = np.arange(n, n + batch.num_rows)
             n += batch.num_rows
             if roles.drop_missing:
-                whole = roles.whole(batch)
+                whole = _complete(batch, roles)
                 batch, numbers = batch.filter(pa.array(whole)), numbers[whole]
             rows.append(numbers)
             block_values, block_codes = _read(reader, batch, numbers, source.name)
@@ -127,11 +101,23 @@ def spool(
     )
     subject_ids, subjects = _subject_ids(texts["subject"], roles, row_ids, row_places, kept, source)
     return Raw(
-        _mapped(folder / "spool-values.bin", "<f4", (len(kept), len(reader.numeric))),
-        _mapped(folder / "spool-codes.bin", "<i4", (len(kept), len(reader.categorical))),
-        found_labels, kept, subjects, subject_ids, row_ids, row_places,
-        [v.texts for v in reader.vocabularies], label_texts,
-    )  # fmt: skip
+        values=_mapped(folder / "spool-values.bin", "<f4", (len(kept), len(reader.numeric))),
+        codes=_mapped(folder / "spool-codes.bin", "<i4", (len(kept), len(reader.categorical))),
+        labels=found_labels,
+        numbers=kept,
+        subjects=subjects,
+        subject_ids=subject_ids,
+        row_ids=row_ids,
+        row_places=row_places,
+        vocabularies=[v.texts for v in reader.vocabularies],
+        label_texts=label_texts,
+    )
+
+
+def _complete(batch: pa.RecordBatch, roles: Roles) -> np.ndarray:
+    """Mask of the rows that have a label, a subject and a row id."""
+    masks = [present(batch.column(name), name != roles.label) for name in roles.names()]
+    return np.asarray(all_of(masks).to_numpy(zero_copy_only=False))
 
 
 def _read(
@@ -191,9 +177,13 @@ def _row_ids(texts: list[pa.Array], kept: np.ndarray, where: str) -> tuple[Ids, 
 
 
 def _subject_ids(
-    texts: list[pa.Array], roles: Roles, row_ids: Ids | None, row_places: np.ndarray | None,
-    kept: np.ndarray, source: Source,
-) -> tuple[Ids, np.ndarray]:  # fmt: skip
+    texts: list[pa.Array],
+    roles: Roles,
+    row_ids: Ids | None,
+    row_places: np.ndarray | None,
+    kept: np.ndarray,
+    source: Source,
+) -> tuple[Ids, np.ndarray]:
     if roles.subject is not None:
         return ids.build(pa.chunked_array(texts, pa.string()), "subject", source.name)
     if row_ids is not None and row_places is not None:  # every row its own subject

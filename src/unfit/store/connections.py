@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from unfit import disk
-from unfit.data.sql import psycopg_url
+from unfit.database_url import psycopg_url
 from unfit.errors import BadInput, Damaged
 
 BUSY_SECONDS = 30.0  # to wait for a lock of SQLite

@@ -20,7 +20,7 @@ from unfit.audit import Audit, Question, compare
 from unfit.core.objective import Rows
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Reader
-from unfit.data.ingest import Roles
+from unfit.data.roles import Roles
 from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
 from unfit.engines.cpu import CpuEngine

@@ -1,23 +1,33 @@
-"""unfit.toml: every choice of a workspace, visible and commented.
+"""unfit.toml: every choice of a workspace, with its type, its limits and its description.
 
-`read` checks it and names the key that is wrong; workspace.toml writes it.
+`read` checks the file and names the key that is wrong; workspace.toml writes it from the same
+fields. A table of the file is a class here: its docstring explains the table, the description of
+each field explains the key, and `examples` show a key that is left out. Imports nothing heavy.
 """
 
 import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
 
 from unfit.data.columns import Column
 from unfit.data.dialect import Dialect, checked
-from unfit.data.ingest import Roles
-from unfit.data.sources import Location
+from unfit.data.roles import Roles
+from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
 from unfit.lifecycle import policy as policies
 from unfit.methods import METHODS, OFFERED, Settings
@@ -26,15 +36,16 @@ FILE = "unfit.toml"
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
-Positive = Annotated[float, Field(gt=0)]
-Whole = Annotated[int, Field(ge=1)]
 
-
-def _all_or_number(value: object) -> object:
+def _number_or_all(value: object) -> object:
     return None if value == "all" else value
 
 
-def _duration(value: object) -> object:
+def _all_if_none(value: int | None) -> int | str:
+    return "all" if value is None else value
+
+
+def _parse_duration(value: object) -> object:
     if isinstance(value, str):
         if value == "none":
             return timedelta(0)
@@ -44,63 +55,176 @@ def _duration(value: object) -> object:
     raise ValueError("must be 'none' or a time such as '30d', '12h' or '4w'")
 
 
-@dataclass(frozen=True)
+def _format_duration(value: timedelta) -> str:
+    seconds = int(value.total_seconds())
+    unit = next((u for u in "wdhms" if seconds and seconds % UNITS[u] == 0), "s")
+    return f"{seconds // UNITS[unit]}{unit}" if seconds else "none"
+
+
+def _known_format(value: str) -> str:
+    if value not in SOURCES:
+        raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(SOURCES)}")
+    return value
+
+
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Whole = Annotated[int, Field(ge=1)]
+WholeOrAll = Annotated[Whole | None, BeforeValidator(_number_or_all), PlainSerializer(_all_if_none)]
+Seed = Annotated[int, Field(ge=0)]
+Duration = Annotated[timedelta, BeforeValidator(_parse_duration), PlainSerializer(_format_duration)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SourceTable:
+    """Where the rows come from. `unfit train` reads them once."""
+
     __pydantic_config__ = _FORBID
-    path: str | None = None
-    format: Literal["csv", "parquet", "libsvm"] | None = None
-    url: str | None = None
-    table: str | None = None
-    query: str | None = None
-    missing: tuple[str, ...] = ("",)
-    delimiter: str | None = None
-    encoding: str | None = None
+    path: Annotated[str | None, Field(description="relative to this file")] = None
+    url: Annotated[
+        str | None,
+        Field(description="sqlite:///..., postgresql://..., or $NAME of a variable that holds it"),
+    ] = None
+    format: Annotated[
+        Annotated[str, AfterValidator(_known_format)] | None,
+        Field(
+            description="csv, parquet, libsvm or an installed format; default: by name",
+            examples=["csv"],
+        ),
+    ] = None
+    table: Annotated[str | None, Field(description="the table to read", examples=["customers"])] = (
+        None
+    )
+    query: Annotated[
+        str | None,
+        Field(description="or a query, instead of a table", examples=["SELECT ..."]),
+    ] = None
+    missing: Annotated[tuple[str, ...], Field(description="in CSV, texts that mean: no value")] = (
+        "",
+    )
+    delimiter: Annotated[
+        str | None, Field(description="in CSV, what separates cells", examples=[","])
+    ] = None
+    encoding: Annotated[
+        str | None,
+        Field(description="of CSV, such as latin-1 or utf-16", examples=["utf-8"]),
+    ] = None
+    options: Annotated[
+        dict[str, str | int | float | bool], Field(description="settings of an installed format")
+    ] = field(default_factory=dict)
 
     @property
     def dialect(self) -> Dialect | None:
-        """Of files of the same kind; None where the source is none, or nothing is known."""
+        """How files of the same kind are written; None if nothing is known."""
         if self.path is None or (self.delimiter is None and self.encoding is None):
             return None
         return Dialect(self.delimiter or ",", self.encoding or "utf-8")
 
+    def keys(self) -> list[str]:
+        """The keys that concern a source of this kind."""
+        keys = ["path", "format", "missing", "delimiter", "encoding"]
+        if self.url is not None:
+            keys = ["url", "table", "query", *(["format"] if self.format else [])]
+        return [*keys, *(["options"] if self.options else [])]
+
+    def location(self) -> Location:
+        """Where the rows are; the path as it is written, the URL with its variable expanded."""
+        return Location(
+            None if self.path is None else Path(self.path).expanduser(),
+            url=None if self.url is None else expand(self.url, "source.url"),
+            format=self.format,
+            table=self.table,
+            query=self.query,
+            missing=self.missing,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            options=self.options,
+        )
+
     def beside(self, path: Path, format: str | None = None) -> Location:
-        """Another file that is to be read as the source is."""
-        return Location(path, format, missing=self.missing, like=self.dialect)
+        """Another file, to be read as the source is."""
+        return Location(
+            path, format=format, missing=self.missing, like=self.dialect, options=self.options
+        )
 
 
 @dataclass(frozen=True)
 class RolesTable:
+    """Columns that are not features."""
+
     __pydantic_config__ = _FORBID
-    label: str
-    subject: str | None = None
-    row_id: str | None = None
-    positive: tuple[str, ...] = ()
-    drop_missing: bool = False
+    label: Annotated[str, Field(description="what to predict")]
+    subject: Annotated[
+        str | None,
+        Field(
+            description="whose row it is; without it every row is its own subject",
+            examples=["customer_id"],
+        ),
+    ] = None
+    row_id: Annotated[
+        str | None,
+        Field(
+            description="names a row for good; without it, its number in the source, from 0",
+            examples=["record"],
+        ),
+    ] = None
+    positive: Annotated[
+        tuple[str, ...],
+        Field(description="labels of one class against the rest; []: each label is a class"),
+    ] = ()
+    drop_missing: Annotated[
+        bool, Field(description="leave out rows that lack one of these, instead of refusing them")
+    ] = False
 
 
 @dataclass(frozen=True)
 class SplitTable:
+    """Held-out subjects, with all their rows: accuracy is measured on them."""
+
     __pydantic_config__ = _FORBID
-    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
-    seed: Annotated[int, Field(ge=0)] = 0
+    test_share: Annotated[float, Field(gt=0, lt=1, description="share of subjects")] = 0.2
+    seed: Annotated[Seed, Field(description="of the choice of subjects")] = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelTable:
+    """The model, and how it unlearns."""
+
     __pydantic_config__ = _FORBID
-    method: Literal["fisher", "influence", "deltagrad", "retrain"] = "fisher"
-    l2: Positive = 1e-4
-    sigma: Annotated[float, Field(ge=0)] = 0.0
-    deletion_batch_size: Annotated[Whole | None, BeforeValidator(_all_or_number)] = None
-    period: Whole = 50
-    burn_in: Annotated[int, Field(ge=0)] = 10
-    solver: Literal["auto", "newton", "sgd"] = "auto"
-    epochs: Whole = 200
-    batch_size: Annotated[Whole | None, BeforeValidator(_all_or_number)] = 512
-    learning_rate: Positive = 1.0
-    tol: Positive = 1e-8
-    fit_intercept: bool = True
-    random_state: Annotated[int, Field(ge=0)] | None = None
+    method: Annotated[
+        Literal["fisher", "influence", "deltagrad", "retrain"],
+        Field(description="fisher, influence, deltagrad or retrain"),
+    ] = "fisher"
+    l2: Annotated[Positive, Field(description="ridge penalty per row")] = 1e-4
+    sigma: Annotated[
+        NotNegative, Field(description="noise; more hides more and costs accuracy")
+    ] = 0.0
+    deletion_batch_size: Annotated[
+        WholeOrAll,
+        Field(description="fisher, influence: rows per step; fewer is closer and slower"),
+    ] = None
+    period: Annotated[
+        Whole, Field(description="deltagrad: compute every so many steps exactly")
+    ] = 50
+    burn_in: Annotated[
+        int, Field(ge=0, description="deltagrad: number of exact steps at the start")
+    ] = 10
+    solver: Annotated[
+        Literal["auto", "newton", "sgd"], Field(description="newton, sgd or auto")
+    ] = "auto"
+    epochs: Annotated[Whole, Field(description="of sgd")] = 200
+    batch_size: Annotated[WholeOrAll, Field(description="of sgd")] = 512
+    learning_rate: Annotated[Positive, Field(description="of sgd")] = 1.0
+    tol: Annotated[Positive, Field(description="newton: stop at |gradient sum| <= tol x rows")] = (
+        1e-8
+    )
+    fit_intercept: Annotated[bool, Field(description="add a constant column")] = True
+    random_state: Annotated[
+        Seed | None,
+        Field(
+            description="fixes all randomness; leave out for fresh noise each time", examples=[0]
+        ),
+    ] = None
 
     def settings(self) -> Settings:
         return Settings(**{name: getattr(self, name) for name in OFFERED})
@@ -108,9 +232,22 @@ class ModelTable:
 
 @dataclass(frozen=True)
 class PreprocessingTable:
+    """How rows become numbers."""
+
     __pydantic_config__ = _FORBID
-    norm: Literal["none", "fitted"] | Positive = "none"
-    min_rows: Whole = 10
+    norm: Annotated[
+        Literal["none", "fitted"] | Positive,
+        Field(
+            description="rows are divided by it: none, fitted (longest row, rounded up), or a "
+            "number"
+        ),
+    ] = "none"
+    min_rows: Annotated[
+        Whole,
+        Field(
+            description="fewer rows make no category and no mean: they would be about single people"
+        ),
+    ] = 10
 
     @property
     def bound(self) -> float | None:
@@ -120,8 +257,11 @@ class PreprocessingTable:
         return float(self.norm)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PolicyTable:
+    """When an erasure leads to a retraining: any of the rules in retrain_when.
+    A changed constant or a class without rows always does, even with "never"."""
+
     __pydantic_config__ = _FORBID
     retrain_when: Annotated[
         tuple[
@@ -130,15 +270,35 @@ class PolicyTable:
             ],
             ...,
         ],
-        Field(min_length=1),
+        Field(
+            min_length=1,
+            description="any of distance, log_loss, disparity, accuracy, count, share; or always, "
+            "never",
+        ),
     ] = ("disparity",)
-    distance: Annotated[float, Field(ge=0)] = 5.0
-    log_loss: Annotated[float, Field(ge=0)] = 0.01
-    disparity: Annotated[float, Field(ge=0)] = 1.0
-    accuracy: Annotated[float, Field(ge=0, le=1)] = 0.5
-    count: Whole = 1000
-    share: Annotated[float, Field(gt=0, le=1)] = 0.1
-    theta: Annotated[float, Field(gt=0, lt=1)] = 0.45
+    distance: Annotated[
+        NotNegative,
+        Field(description="of the weights from those of a retraining, in percent of their length"),
+    ] = 5.0
+    log_loss: Annotated[
+        NotNegative, Field(description="change on held-out people since training, up or down")
+    ] = 0.01
+    disparity: Annotated[
+        NotNegative,
+        Field(
+            description="percent: the paper's estimate c x AccErr_init, fall or rise; also the "
+            "limit of audits"
+        ),
+    ] = 1.0
+    accuracy: Annotated[float, Field(ge=0, le=1, description="lowest test accuracy")] = 0.5
+    count: Annotated[Whole, Field(description="rows deleted since training")] = 1000
+    share: Annotated[
+        float, Field(gt=0, le=1, description="share of the rows deleted since training")
+    ] = 0.1
+    theta: Annotated[
+        float,
+        Field(gt=0, lt=1, description="share of rows deleted in the rehearsal that learns c"),
+    ] = 0.45
 
     def policy(self) -> policies.Policy:
         made: dict[str, policies.Policy] = {
@@ -157,38 +317,61 @@ class PolicyTable:
 
 @dataclass(frozen=True)
 class RetentionTable:
+    """What is kept of people who were forgotten."""
+
     __pydantic_config__ = _FORBID
-    audit_window: Annotated[timedelta, BeforeValidator(_duration)] = timedelta(0)
-    deletion_list: str = ""
+    audit_window: Annotated[
+        Duration, Field(description="how long to keep deleted rows for audits: none, 30d, 12h, 4w")
+    ] = timedelta(0)
+    deletion_list: Annotated[
+        str,
+        Field(description='ids of the forgotten, outside the workspace; "": beside it'),
+    ] = ""
 
 
 @dataclass(frozen=True)
 class StoreTable:
+    """Where the records are kept."""
+
     __pydantic_config__ = _FORBID
-    url: str = "sqlite"
+    url: Annotated[
+        str,
+        Field(description="sqlite (in the workspace), postgresql://..., or $NAME of a variable"),
+    ] = "sqlite"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ServiceTable:
-    """What `unfit serve` allows."""
+    """What `unfit serve` listens on and allows."""
 
     __pydantic_config__ = _FORBID
-    host: str = "127.0.0.1"
-    port: Annotated[int, Field(ge=0, le=65535)] = 8321
-    processes: Annotated[int, Field(ge=1, le=64)] = 1
-    queue: Whole = 1000
-    max_body_mb: Positive = 8.0
-    max_rows: Whole = 1000
-    rate: Positive = 5000.0
-    sign_in: Annotated[timedelta, BeforeValidator(_duration)] = timedelta(hours=8)
+    host: Annotated[str, Field(description="0.0.0.0 behind a proxy that speaks TLS")] = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535, description="0: any free port")] = 8321
+    processes: Annotated[
+        int,
+        Field(
+            ge=1, le=64, description="that answer requests; more than one works best on PostgreSQL"
+        ),
+    ] = 1
+    queue: Annotated[
+        Whole, Field(description="erasures that may wait; further ones are answered with 429")
+    ] = 1000
+    max_body_mb: Annotated[Positive, Field(description="of one request")] = 8.0
+    max_rows: Annotated[Whole, Field(description="of one prediction, in JSON or Arrow")] = 1000
+    rate: Annotated[
+        Positive, Field(description="requests per second, for each token and process")
+    ] = 5000.0
+    sign_in: Annotated[Duration, Field(description="how long the dashboard remembers a token")] = (
+        timedelta(hours=8)
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All of unfit.toml."""
 
     __pydantic_config__ = _FORBID
-    id: str
+    id: Annotated[str, Field(description="names this workspace in its store; leave it")]
     source: SourceTable
     roles: RolesTable
     columns: dict[str, Any]
@@ -205,13 +388,17 @@ class Config:
 
     def the_roles(self) -> Roles:
         r = self.roles
-        return Roles(r.label, r.subject or None, r.row_id or None, r.positive, r.drop_missing)
+        return Roles(
+            label=r.label,
+            subject=r.subject or None,
+            row_id=r.row_id or None,
+            positive=r.positive,
+            drop_missing=r.drop_missing,
+        )
 
     def location(self, folder: Path) -> Location:
-        s = self.source
-        path = None if s.path is None else folder / Path(s.path).expanduser()
-        url = None if s.url is None else expand(s.url, "source.url")
-        return Location(path, s.format, url, s.table, s.query, s.missing, s.delimiter, s.encoding)
+        found = self.source.location()
+        return found if found.path is None else replace(found, path=folder / found.path)
 
     def store_url(self, folder: Path) -> str:
         url = expand(self.store.url, "store.url")

@@ -1,7 +1,7 @@
 """`unfit init`: look at a source, propose every choice, write unfit.toml."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from unfit import disk
 from unfit.data.columns import DATE_ADVICE
 from unfit.data.dialect import Dialect
 from unfit.data.profile import Look, Profile, Wanted, look, looks_like_an_id
-from unfit.data.sources import CsvSource, Location, Source, open_source
+from unfit.data.sources import Location, Source, open_source
 from unfit.errors import BadInput
 from unfit.methods import METHODS
 from unfit.progress import ProgressCallback
@@ -57,6 +57,7 @@ def init(
     table: str | None = None,
     query: str | None = None,
     format: str | None = None,
+    options: Mapping[str, str | int | float | bool] | None = None,
     delimiter: str | None = None,
     encoding: str | None = None,
     decimal: str | None = None,
@@ -76,7 +77,8 @@ def init(
 ) -> Created:
     """Make a workspace: one pass over the source, then unfit.toml. Trains nothing.
 
-    delimiter, encoding, decimal: of a CSV file; found out where they are clear. numeric: columns
+    options: settings of an installed format. delimiter, encoding, decimal: of a CSV file; detected
+    where they are clear. numeric: columns
     of numbers in which whatever is none is taken for missing. drop_missing: rows without a label,
     subject or row id are left out instead of refused.
     """
@@ -91,8 +93,14 @@ def init(
         raise BadInput(f"--method {method}: there are {', '.join(METHODS)}")
     if not 0 < test_share < 1:
         raise BadInput(f"--test-share {test_share:g}: a share is between 0 and 1, such as 0.2")
-    asked = _source(source, folder, table, query, format, tuple(missing))
-    asked = replace(asked, delimiter=delimiter, encoding=encoding)
+    asked = replace(
+        _source(source, folder, table, query),
+        format=format,
+        missing=tuple(missing),
+        delimiter=delimiter,
+        encoding=encoding,
+        options=dict(options or {}),
+    )
     location = _location(asked, source)
     rows = open_source(location)
     asked = _with_dialect(asked, rows)
@@ -104,7 +112,7 @@ def init(
             )
         label = "label"
     roles = RolesTable(label, subject, row_id, tuple(positive), drop_missing)
-    _check_roles(asked, roles, ignore)
+    _check_roles(rows, roles, ignore)
     if not store.startswith(("sqlite", "postgres", "$")):
         raise BadInput(f"--store {store}: unfit keeps its records in sqlite or a postgresql:// URL")
     for given in [label, subject, row_id, *ignore, *numeric]:
@@ -150,14 +158,14 @@ def init(
         label=found[label],
         ignored=[*ignore, *ignored],
         listed=config.list_path(folder).exists(),
-        dialect=rows.dialect if isinstance(rows, CsvSource) else None,
+        dialect=rows.dialect,
         dropped=looked.dropped,
     )
 
 
 def _with_dialect(asked: SourceTable, rows: Source) -> SourceTable:
-    """What was found out about a CSV file is written down; other sources have none of it."""
-    if isinstance(rows, CsvSource):
+    """What was detected in a CSV file is written down; other sources have no dialect."""
+    if rows.dialect is not None:
         return replace(asked, delimiter=rows.dialect.delimiter, encoding=rows.dialect.encoding)
     for option, given in (("--delimiter", asked.delimiter), ("--encoding", asked.encoding)):
         if given is not None:
@@ -198,40 +206,30 @@ def _make_numeric(
         found[name] = replace(column, seen="numeric", lenient=True)
 
 
-def _source(
-    source: str | Path, folder: Path, table: str | None, query: str | None, format: str | None,
-    missing: tuple[str, ...],
-) -> SourceTable:  # fmt: skip
+def _source(source: str | Path, folder: Path, table: str | None, query: str | None) -> SourceTable:
     text = str(source)
     if text.startswith("sqlite:///") and not text.startswith("sqlite:////"):
         text = f"sqlite:///{Path(text[len('sqlite:///') :]).resolve()}"
     if "://" in text or text.startswith("$"):
-        return SourceTable(url=text, table=table, query=query, missing=missing)
+        return SourceTable(url=text, table=table, query=query)
     if table or query:
         raise BadInput("--table and --query go with a database URL")
     path = os.path.relpath(Path(text).expanduser().resolve(), folder.resolve())
-    return SourceTable(path=path, format=format, missing=missing)  # type: ignore[arg-type]  # checked when the text is read back
+    return SourceTable(path=path)
 
 
 def _location(asked: SourceTable, source: str | Path) -> Location:
-    if asked.url is not None:
-        url = configuration.expand(asked.url, "source.url")
-        return Location(url=url, table=asked.table, query=asked.query)
-    return Location(
-        Path(source).expanduser(),
-        asked.format,
-        missing=asked.missing,
-        delimiter=asked.delimiter,
-        encoding=asked.encoding,
-    )
+    return replace(asked.location(), path=None if asked.path is None else Path(source).expanduser())
 
 
-def _check_roles(asked: SourceTable, roles: RolesTable, ignore: Sequence[str]) -> None:
+def _check_roles(rows: Source, roles: RolesTable, ignore: Sequence[str]) -> None:
     if roles.label in (roles.subject, roles.row_id, *ignore):
         raise BadInput(f"column {roles.label!r} cannot be the label and something else")
-    if asked.url is not None and not (roles.subject or roles.row_id):
-        raise BadInput("rows of a database have no order: name people or rows with --subject or "
-                       "--row-id")  # fmt: skip
+    if not rows.ordered and not (roles.subject or roles.row_id):
+        raise BadInput(
+            f"the rows of {rows.name} have no order, so they cannot be numbered; name people or "
+            "rows with --subject or --row-id"
+        )
 
 
 def _check_label(found: Profile, roles: RolesTable) -> None:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unfit.data.catalog import cache
-from unfit.data.sources import libsvm_blocks, unpacked
+from unfit.data.sources.base import unpacked
+from unfit.data.sources.libsvm_file import libsvm_blocks
 from unfit.errors import BadInput
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Rows from a database: a table or a query, streamed. And what a URL means here."""
+"""Rows from a database: a table or a query, streamed."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unfit.data.sources import BLOCK_ROWS, check_names, reading
-from unfit.errors import BadInput, Unavailable
+from unfit.data.sources import base
+from unfit.data.sources.base import Location, Source, reading
+from unfit.database_url import psycopg_url
+from unfit.errors import BadInput
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
 _BPCHAR = 1042  # the type's number in PostgreSQL
 
 
-class SqlSource:
+class DatabaseSource(Source):
     """A table or a query of a database that SQLAlchemy can reach."""
+
+    schemes = ("sqlite", "postgresql", "postgres")
+    ordered = False
 
     def __init__(self, url: str, table: str | None, query: str | None) -> None:
         import sqlalchemy as sa
@@ -46,7 +51,13 @@ class SqlSource:
             raise BadInput(f"the database has no table {table}") from None
         except (sa.exc.SQLAlchemyError, ImportError) as error:
             raise BadInput(f"cannot read {self.name}: {_first_line(error)}") from None
-        check_names(self._columns, self.name)
+        base.check_names(self._columns, self.name)
+
+    @classmethod
+    def open(cls, location: Location) -> "DatabaseSource":
+        if location.url is None:
+            raise BadInput("the format 'sql' reads a database; give its URL")
+        return cls(location.url, location.table, location.query)
 
     def columns(self) -> list[str]:
         return list(self._columns)
@@ -59,7 +70,9 @@ class SqlSource:
         types: list[pa.DataType | None] = [None] * len(at)
         try:
             with reading(self.name), self._engine.connect() as connection:
-                streaming = connection.execution_options(stream_results=True, yield_per=BLOCK_ROWS)
+                streaming = connection.execution_options(
+                    stream_results=True, yield_per=base.BLOCK_ROWS
+                )
                 result = streaming.execute(self._statement)
                 padded = _padded(result)
                 for rows in result.partitions():
@@ -84,19 +97,6 @@ def _padded(result: "sa.CursorResult") -> set[int]:
     """Columns of PostgreSQL's CHAR(n), which pads with blanks that mean nothing."""
     described = getattr(result.cursor, "description", None) or ()
     return {i for i, column in enumerate(described) if column[1] == _BPCHAR}
-
-
-def psycopg_url(url: str) -> str:
-    """postgresql:// and postgres:// mean psycopg 3 here."""
-    if re.match(r"postgres(ql)?://", url):
-        try:
-            import psycopg  # noqa: F401
-        except ImportError:
-            raise Unavailable(
-                "PostgreSQL needs its driver: pip install 'unfit[postgres]'"
-            ) from None
-        return re.sub(r"^postgres(ql)?://", "postgresql+psycopg://", url)
-    return url
 
 
 def _first_line(error: Exception) -> str:
