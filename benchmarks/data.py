@@ -7,7 +7,7 @@ import numpy as np
 from unfit.data.catalog import load
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Data:
     """Prepared rows with the paper's training parameters and its large deletion volume.
 
@@ -50,7 +50,15 @@ def catalogued(name: str, published: dict[str, float] | None = None) -> Data:
     entry, training = found.entry, found.entry.training
     assert entry.volumes is not None
     return Data(
-        name, np.array(found.X), np.array(found.y), np.array(found.X_test), np.array(found.y_test),
-        entry.intercept, training.epochs, training.batch_size, training.burn_in,
-        entry.volumes[2], published or {},
-    )  # fmt: skip
+        name=name,
+        X=np.array(found.X),
+        y=np.array(found.y),
+        X_test=np.array(found.X_test),
+        y_test=np.array(found.y_test),
+        intercept=entry.intercept,
+        epochs=training.epochs,
+        batch_size=training.batch_size,
+        burn_in=training.burn_in,
+        large=entry.volumes[2],
+        published=published or {},
+    )

@@ -33,9 +33,14 @@ def memory(data: Data) -> Iterator[Row]:
             peak = float(_run(_PEAK, *paths, method))
             allowed = 2.5 * data.X.nbytes + 300e6
             yield Row(
-                "memory", data.name, f"{method}, fit and unlearn", f"{peak / 1e6:.0f} MB",
-                "2.5 x float32 data + 300 MB", f"{allowed / 1e6:.0f} MB", allowed / peak,
-            )  # fmt: skip
+                section="memory",
+                dataset=data.name,
+                what=f"{method}, fit and unlearn",
+                ours=f"{peak / 1e6:.0f} MB",
+                against="2.5 x float32 data + 300 MB",
+                theirs=f"{allowed / 1e6:.0f} MB",
+                ratio=allowed / peak,
+            )
 
 
 def start_up() -> Iterator[Row]:
@@ -43,9 +48,14 @@ def start_up() -> Iterator[Row]:
     clock = f"{_BASE}, time; s = time.perf_counter(); import unfit; print(time.perf_counter() - s)"
     ours = min(float(_run(clock)) for _ in range(5))
     yield Row(
-        "start-up", "-", "import unfit, beyond its libraries", seconds(ours), "allowance", "0.3 s",
-        0.3 / ours,
-    )  # fmt: skip
+        section="start-up",
+        dataset="-",
+        what="import unfit, beyond its libraries",
+        ours=seconds(ours),
+        against="allowance",
+        theirs="0.3 s",
+        ratio=0.3 / ours,
+    )
 
 
 def _run(code: str, *arguments: str) -> str:

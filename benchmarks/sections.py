@@ -20,7 +20,7 @@ from .measure import best_of, read_bandwidth, rewound, syrk_rate
 warnings.simplefilter("ignore", unfit.FittedStepWarning)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """ratio > 1 means that we are faster (or, against a limit, the share of it that is reached)."""
 
@@ -43,9 +43,13 @@ def seconds(value: float) -> str:
 
 def estimator(data: Data, method: str, **changes: object) -> unfit.LogisticRegression:
     settings = {
-        "epochs": data.epochs, "batch_size": data.batch_size, "burn_in": data.burn_in,
-        "fit_intercept": data.intercept, "random_state": 0, **changes,
-    }  # fmt: skip
+        "epochs": data.epochs,
+        "batch_size": data.batch_size,
+        "burn_in": data.burn_in,
+        "fit_intercept": data.intercept,
+        "random_state": 0,
+        **changes,
+    }
     return unfit.LogisticRegression(method, **settings)
 
 
@@ -80,9 +84,14 @@ def forgetting(data: Data) -> Iterator[Row]:
                 others.append(("its preparation", ahead[name]))
             for label, theirs in others:
                 yield Row(
-                    "forgetting", data.name, f"{name}, {what}", seconds(ours), label,
-                    seconds(theirs), theirs / ours,
-                )  # fmt: skip
+                    section="forgetting",
+                    dataset=data.name,
+                    what=f"{name}, {what}",
+                    ours=seconds(ours),
+                    against=label,
+                    theirs=seconds(theirs),
+                    ratio=theirs / ours,
+                )
 
 
 def stream(data: Data, requests: int = 10) -> Iterator[Row]:
@@ -100,12 +109,15 @@ def stream(data: Data, requests: int = 10) -> Iterator[Row]:
             keep[gone] = False
             theirs += refitted.again(keep)
         yield Row(
-            "stream", data.name,
-            f"{requests} requests of {what}, unlearn {seconds(unlearning)} + prepare "
+            section="stream",
+            dataset=data.name,
+            what=f"{requests} requests of {what}, unlearn {seconds(unlearning)} + prepare "
             f"{seconds(preparing)}",
-            seconds(unlearning + preparing), f"{requests} refits, warm", seconds(theirs),
-            theirs / (unlearning + preparing),
-        )  # fmt: skip
+            ours=seconds(unlearning + preparing),
+            against=f"{requests} refits, warm",
+            theirs=seconds(theirs),
+            ratio=theirs / (unlearning + preparing),
+        )
 
 
 def accuracy(data: Data) -> Iterator[Row]:
@@ -125,9 +137,14 @@ def accuracy(data: Data) -> Iterator[Row]:
         found[f"{name}, deleted rows"] = clf.score(data.X[rows], data.y[rows])
     for what, published in data.published.items():
         yield Row(
-            "accuracy", data.name, what, f"{found[what]:.4f}", "published", f"{published:.4f}",
-            found[what] / published,
-        )  # fmt: skip
+            section="accuracy",
+            dataset=data.name,
+            what=what,
+            ours=f"{found[what]:.4f}",
+            against="published",
+            theirs=f"{published:.4f}",
+            ratio=found[what] / published,
+        )
 
 
 def noise(data: Data) -> Iterator[Row]:
@@ -139,9 +156,14 @@ def noise(data: Data) -> Iterator[Row]:
             with rewound(clf, rows) as rewind:
                 taken.append(best_of(7, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind))
         yield Row(
-            "noise", data.name, f"fisher with noise, {what}", seconds(taken[1]), "without noise",
-            seconds(taken[0]), taken[0] / taken[1],
-        )  # fmt: skip
+            section="noise",
+            dataset=data.name,
+            what=f"fisher with noise, {what}",
+            ours=seconds(taken[1]),
+            against="without noise",
+            theirs=seconds(taken[0]),
+            ratio=taken[0] / taken[1],
+        )
 
 
 def training(data: Data, work: float = 5e7) -> Iterator[Row]:
@@ -159,32 +181,52 @@ def training(data: Data, work: float = 5e7) -> Iterator[Row]:
         bandwidth = max(bandwidth, read_bandwidth())
     rate = data.X.nbytes / ours
     yield Row(
-        "training", data.name, "SGD epoch", f"{rate / 1e9:.3g} GB/s", "read bandwidth",
-        f"{bandwidth / 1e9:.3g} GB/s", rate / bandwidth,
-    )  # fmt: skip
+        section="training",
+        dataset=data.name,
+        what="SGD epoch",
+        ours=f"{rate / 1e9:.3g} GB/s",
+        against="read bandwidth",
+        theirs=f"{bandwidth / 1e9:.3g} GB/s",
+        ratio=rate / bandwidth,
+    )
     if torch_loop.available():
         steps = max(20, int(1e8 / (data.batch_size * p)))
         for loader, label in ((False, "PyTorch, randperm"), (True, "PyTorch, DataLoader")):
             theirs = best_loop(data, steps if not loader else max(5, steps // 8), loader)
             yield Row(
-                "training", data.name, "SGD epoch", seconds(ours), label, seconds(theirs),
-                theirs / ours,
-            )  # fmt: skip
+                section="training",
+                dataset=data.name,
+                what="SGD epoch",
+                ours=seconds(ours),
+                against=label,
+                theirs=seconds(theirs),
+                ratio=theirs / ours,
+            )
     engine.drop_layout()
     newton = best_of(2, lambda: estimator(data, "retrain").fit(data.X, data.y))
     keep = np.ones(n, bool)
     theirs = min(scikit_learn.refit(data, keep, s) for s in scikit_learn.SOLVERS)
     yield Row(
-        "training", data.name, "Newton to 1e-8", seconds(newton), "scikit-learn to 1e-6",
-        seconds(theirs), theirs / newton,
-    )  # fmt: skip
+        section="training",
+        dataset=data.name,
+        what="Newton to 1e-8",
+        ours=seconds(newton),
+        against="scikit-learn to 1e-6",
+        theirs=seconds(theirs),
+        ratio=theirs / newton,
+    )
     W = np.zeros((1, engine.d))
     hessian = n * engine.d**2 / best_of(3, lambda: engine.hessian_sum(W))
     peak = syrk_rate(engine.d, min(8192, n))
     yield Row(
-        "training", data.name, "Hessian sum", f"{hessian / 1e9:.3g} Gflop/s", "SYRK rate",
-        f"{peak / 1e9:.3g} Gflop/s", hessian / peak,
-    )  # fmt: skip
+        section="training",
+        dataset=data.name,
+        what="Hessian sum",
+        ours=f"{hessian / 1e9:.3g} Gflop/s",
+        against="SYRK rate",
+        theirs=f"{peak / 1e9:.3g} Gflop/s",
+        ratio=hessian / peak,
+    )
 
 
 def best_loop(data: Data, steps: int, loader: bool) -> float:
@@ -221,9 +263,14 @@ def deltagrad(data: Data) -> Iterator[Row]:
         goal = exact.unlearn(state, engine, rows, rng).weights
         gap = np.linalg.norm(results[-1] - goal) / np.linalg.norm(state.weights - goal)
         yield Row(
-            "deltagrad", data.name, f"{what}, |u-w*|/|w-w*| = {gap:.3f}", seconds(ours),
-            "SGD on the rest", seconds(retrain), retrain / ours,
-        )  # fmt: skip
+            section="deltagrad",
+            dataset=data.name,
+            what=f"{what}, |u-w*|/|w-w*| = {gap:.3f}",
+            ours=seconds(ours),
+            against="SGD on the rest",
+            theirs=seconds(retrain),
+            ratio=retrain / ours,
+        )
 
 
 def scaling() -> Iterator[Row]:
@@ -242,9 +289,14 @@ def scaling() -> Iterator[Row]:
                 best = best_of(5, lambda clf=clf, rows=rows: clf.unlearn(rows), rewind)
             taken[n] = min(taken[n], best)
     yield Row(
-        "scaling", "synthetic", "fisher, 100 rows of 1,000,000", seconds(taken[1_000_000]),
-        "of 100,000", seconds(taken[100_000]), taken[100_000] / taken[1_000_000],
-    )  # fmt: skip
+        section="scaling",
+        dataset="synthetic",
+        what="fisher, 100 rows of 1,000,000",
+        ours=seconds(taken[1_000_000]),
+        against="of 100,000",
+        theirs=seconds(taken[100_000]),
+        ratio=taken[100_000] / taken[1_000_000],
+    )
 
 
 PER_DATASET: dict[str, Callable[[Data], Iterator[Row]]] = {

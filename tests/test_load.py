@@ -36,19 +36,27 @@ def test_a_short_load_with_a_kill_loses_nothing(tmp_path):
 @pytest.fixture
 def load(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
-    from benchmarks.load import checks, filing, phases
+    from benchmarks.load import checks, erasures, phases
 
-    return checks, filing, phases
+    return checks, erasures, phases
 
 
 def test_a_prediction_by_a_version_too_old_is_seen(load):
-    checks, filing, phases = load
+    checks, erasures, phases = load
     sent = np.array([1.0, 3.0, 3.0, 5.0])
     answered = phases.Recording(
-        sent, sent, sent + 0.1, np.array([200, 200, 503, 200]), np.array([1, 1, 0, 3]), [], {}, 0, 0
+        due=sent,
+        sent=sent,
+        done=sent + 0.1,
+        status=np.array([200, 200, 503, 200]),
+        version=np.array([1, 1, 0, 3]),
+        erasures=[],
+        answers={},
+        cut=0,
+        unsent=0,
     )
-    first = filing.Erasure("a", "p", 0.0, in_force=2.0, version=2)
-    second = filing.Erasure("b", "q", 0.0, in_force=4.0, version=3)
+    first = erasures.Erasure("a", "p", 0.0, in_force=2.0, version=2)
+    second = erasures.Erasure("b", "q", 0.0, in_force=4.0, version=3)
     assert checks.stale(answered, []) == 0
     assert checks.stale(answered, [second]) == 0
     assert checks.stale(answered, [second, first]) == 1  # of version 1, sent at 3

@@ -46,6 +46,10 @@ class Warm:
 
 def _model(data: Data, n: int, solver: str, **more: object) -> LogisticRegression:
     return LogisticRegression(
-        C=1 / (1e-4 * n), tol=1e-6, solver=solver, max_iter=10_000, fit_intercept=data.intercept,
+        C=1 / (1e-4 * n),
+        tol=1e-6,
+        solver=solver,
+        max_iter=10_000,
+        fit_intercept=data.intercept,
         **more,
-    )  # fmt: skip
+    )

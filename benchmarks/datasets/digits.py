@@ -14,4 +14,15 @@ def load() -> Data:
     test, train = order[:400], order[400:]
     y = (digit >= 5).astype(np.int64)
     X_train, X_test = max_norm(X[train], X[test])
-    return Data(NAME, X_train, y[train], X_test, y[test], True, 200, 128, 10, 0.15)
+    return Data(
+        name=NAME,
+        X=X_train,
+        y=y[train],
+        X_test=X_test,
+        y_test=y[test],
+        intercept=True,
+        epochs=200,
+        batch_size=128,
+        burn_in=10,
+        large=0.15,
+    )

@@ -14,4 +14,15 @@ def load() -> Data:
     )
     X_train, X_test = max_norm(X[:100_000].astype(np.float32), X[100_000:].astype(np.float32))
     y = y.astype(np.int64)
-    return Data(NAME, X_train, y[:100_000], X_test, y[100_000:], True, 50, 512, 10, 0.15)
+    return Data(
+        name=NAME,
+        X=X_train,
+        y=y[:100_000],
+        X_test=X_test,
+        y_test=y[100_000:],
+        intercept=True,
+        epochs=50,
+        batch_size=512,
+        burn_in=10,
+        large=0.15,
+    )

@@ -9,30 +9,40 @@ from rich.console import Console
 
 from unfit.errors import UnfitError
 
-from .conducting import Options, conduct
 from .report import figures, table
+from .run import Options, run_load
 
 
 def main(
+    *,
     seconds: Annotated[
-        float | None, typer.Option(min=2, help="Of load. Default: 60, with --quick 6.")
+        float | None, typer.Option(min=2, help="Duration of the load. Default: 60, with --quick 6.")
     ] = None,
-    rate_erasures: Annotated[float, typer.Option(min=0, help="Filed a second.")] = 5.0,
+    rate_erasures: Annotated[float, typer.Option(min=0, help="Erasures per second.")] = 5.0,
     target_rate: Annotated[
-        float, typer.Option(min=0, help="Predictions a second; 0: as fast as they are answered.")
+        float, typer.Option(min=0, help="Predictions per second; 0: as fast as they are answered.")
     ] = 900.0,
-    connections: Annotated[int, typer.Option(min=1, help="That ask for predictions.")] = 16,
-    processes: Annotated[int, typer.Option(min=1, help="Of the service, that answer.")] = 1,
+    connections: Annotated[
+        int, typer.Option(min=1, help="Connections that ask for predictions.")
+    ] = 16,
+    processes: Annotated[
+        int, typer.Option(min=1, help="Processes of the service that answer.")
+    ] = 1,
     store: Annotated[
         str, typer.Option(help="sqlite; postgresql, which starts one; or the URL of a database.")
     ] = "sqlite",
     kills: Annotated[
-        int, typer.Option(min=0, help="kill -9: in turn an API process, the worker, everything.")
+        int,
+        typer.Option(
+            min=0, help="Number of kill -9: in turn an API process, the worker, everything."
+        ),
     ] = 0,
     jobs: Annotated[
-        bool, typer.Option("--jobs", help="Also measure beside an audit and a retraining.")
+        bool, typer.Option("--jobs", help="Also measure during an audit and a retraining.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Of the moments of kills, and of whom.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed for the moments of kills and for the people erased.")
+    ] = 0,
     quick: Annotated[
         bool, typer.Option("--quick", help="A small synthetic table, a short run.")
     ] = False,
@@ -46,16 +56,25 @@ def main(
     """
     console = Console(stderr=True)
     options = Options(
-        seconds or (6.0 if quick else 60.0), rate_erasures, target_rate, connections, processes,
-        store, kills, jobs, quick, seed, log,
-    )  # fmt: skip
+        seconds=seconds or (6.0 if quick else 60.0),
+        rate_erasures=rate_erasures,
+        target_rate=target_rate,
+        connections=connections,
+        processes=processes,
+        store=store,
+        kills=kills,
+        jobs=jobs,
+        quick=quick,
+        seed=seed,
+        log=log,
+    )
     for path in (output, log):
         if path is not None and not path.resolve().parent.is_dir():
             console.print(f"no folder {path.parent} to put {path.name} in")
             raise typer.Exit(2)
     try:
         with console.status("starting") as status:
-            results = conduct(options, status.update)
+            results = run_load(options, status.update)
     except UnfitError as error:
         console.print(str(error))
         raise typer.Exit(2) from None

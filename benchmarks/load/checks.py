@@ -10,11 +10,11 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.workspace import Workspace
 
-from .filing import Erasure
+from .erasures import Erasure
 from .phases import Recording
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """Empty lists are good."""
 
@@ -62,9 +62,15 @@ def check(folder: Path, recording: Recording, rows_of: Mapping[str, int]) -> Fin
     if forgotten != gone:
         twice.append(f"{forgotten} rows are forgotten, and those named have {gone}")
     return Findings(
-        len(accepted), len(named), len(recording.erasures) - len(accepted), dict(kinds), lost,
-        twice, remembered, stale(recording, accepted),
-    )  # fmt: skip
+        accepted=len(accepted),
+        applied=len(named),
+        unaccepted=len(recording.erasures) - len(accepted),
+        versions=dict(kinds),
+        lost=lost,
+        twice=twice,
+        remembered=remembered,
+        stale=stale(recording, accepted),
+    )
 
 
 def stale(recording: Recording, erasures: Sequence[Erasure]) -> int:

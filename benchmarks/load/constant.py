@@ -14,8 +14,8 @@ from fastapi import FastAPI, Response
 
 from unfit.service.server import listen, run
 
+from .http_client import Address
 from .service import environment
-from .wire import Address
 
 
 def constant_app(nbytes: int) -> FastAPI:

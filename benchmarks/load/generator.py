@@ -13,12 +13,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .asking import Asking
-from .filing import Filing
-from .wire import Address, Errands
+from .erasures import ErasureLoad
+from .http_client import Address, Client
+from .predictions import PredictionLoad
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What to do for how long. rate 0: as fast as it goes; erasures 0: none."""
 
@@ -44,19 +44,22 @@ class Plan:
 async def generate(plan: Plan) -> None:
     folder, stop = Path(plan.folder), asyncio.Event()
     bodies = Path(plan.bodies).read_bytes().splitlines()
-    asking = Asking(plan.address, bodies, plan.rate)
-    filing = Filing(plan.address, plan.subjects, plan.erasures, folder / "ledger.jsonl")
+    predictions = PredictionLoad(plan.address, bodies, plan.rate)
+    erasures = ErasureLoad(plan.address, plan.subjects, plan.erasures, folder / "ledger.jsonl")
     samples: list[dict[str, Any]] = []
     ending = asyncio.create_task(_end(plan.seconds, stop))
     await asyncio.gather(
-        asking.run(plan.connections, stop), filing.run(stop), _watch(plan, stop, samples)
+        predictions.run(plan.connections, stop), erasures.run(stop), _watch(plan, stop, samples)
     )
     ending.cancel()
-    asking.save(folder / "predictions.npz")
+    predictions.save(folder / "predictions.npz")
     figures = {
-        "erasures": [asdict(e) for e in filing.erasures], "answers": filing.answers,
-        "cut": asking.cut, "unsent": asking.unsent, "samples": samples,
-    }  # fmt: skip
+        "erasures": [asdict(e) for e in erasures.erasures],
+        "answers": erasures.answers,
+        "cut": predictions.cut,
+        "unsent": predictions.unsent,
+        "samples": samples,
+    }
     (folder / "figures.json").write_text(json.dumps(figures))
 
 
@@ -73,14 +76,14 @@ async def _watch(plan: Plan, stop: asyncio.Event, samples: list[dict[str, Any]])
     """How many wait, every second."""
     if not plan.watch:
         return
-    errands = Errands(plan.address)
+    client = Client(plan.address)
     while not stop.is_set():
-        answer = await errands.ask("GET", "/v1/status")
+        answer = await client.ask("GET", "/v1/status")
         if answer is not None and answer[0] == 200:
             samples.append({"at": time.monotonic(), "pending": answer[1]["pending"]})
         with suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
-    errands.close()
+    client.close()
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .filing import Erasure
+from .erasures import Erasure
 from .generator import Plan
 from .service import environment
 
@@ -32,7 +32,7 @@ class Times:
         return cls(*(1000 * np.quantile(seconds, [0.5, 0.95, 0.99, 1.0])).tolist())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recording:
     """Each prediction by when it fell due, was sent and answered; each erasure; how many waited."""
 
@@ -50,12 +50,16 @@ class Recording:
     @classmethod
     def read(cls, folder: Path) -> "Recording":
         with np.load(folder / "predictions.npz") as arrays:
-            series = [arrays[name] for name in ("due", "sent", "done", "status", "version")]
+            series = {name: arrays[name] for name in ("due", "sent", "done", "status", "version")}
         said: dict[str, Any] = json.loads((folder / "figures.json").read_text())
         return cls(
-            *series, [Erasure(**e) for e in said["erasures"]], said["answers"], said["cut"],
-            said["unsent"], [sample["pending"] for sample in said["samples"]],
-        )  # fmt: skip
+            **series,
+            erasures=[Erasure(**e) for e in said["erasures"]],
+            answers=said["answers"],
+            cut=said["cut"],
+            unsent=said["unsent"],
+            pending=[sample["pending"] for sample in said["samples"]],
+        )
 
     def within(self, start: float = 0.0, end: float = float("inf")) -> np.ndarray:
         """Which predictions were answered well and fell due in a stretch, the warm-up aside."""
@@ -98,9 +102,11 @@ class Phase:
         self._folder = Path(plan.folder)
         self._folder.mkdir()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"{__package__}.generator"], stdin=subprocess.PIPE, text=True,
+            [sys.executable, "-m", f"{__package__}.generator"],
+            stdin=subprocess.PIPE,
+            text=True,
             env=environment(),
-        )  # fmt: skip
+        )
         assert self._process.stdin is not None
         self._input = self._process.stdin
         self._input.write(plan.to_json() + "\n")

@@ -45,8 +45,17 @@ def server(settings: Sequence[str] = (), *, careful: bool = True) -> Iterator[Pa
 
     try:
         run(initdb, "-D", data, "-U", USER, "-A", "trust", *([] if careful else ["--no-sync"]))
-        run(control, "-D", data, "-l", log, "-w", "-o",
-            f"-k {folder} -c listen_addresses=''{chosen}", "start")  # fmt: skip
+        run(
+            control,
+            "-D",
+            data,
+            "-l",
+            log,
+            "-w",
+            "-o",
+            f"-k {folder} -c listen_addresses=''{chosen}",
+            "start",
+        )
         try:
             yield folder
         finally:

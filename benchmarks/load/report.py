@@ -8,8 +8,8 @@ import numpy as np
 from rich.table import Table
 
 from ..measure import machine
-from .conducting import Beside, Options, Results
 from .phases import Times
+from .run import Beside, Options, Results
 
 WINDOW_SECONDS = 10.0
 BOUND_MS = 40.0
@@ -23,18 +23,24 @@ def figures(options: Options, results: Results) -> dict[str, Any]:
         "data": {"name": results.data, "rows": results.rows, "columns": results.width},
         "ready_seconds": results.ready,
         "full_speed": {
-            "constant": results.constant, "service": results.full,
+            "constant": results.constant,
+            "service": results.full,
             "ratio": results.full / results.constant,
         },
         "predictions": {
-            "rate": load.rate(), "ms": asdict(load.times()), "answered": int(load.within().sum()),
-            "failed": load.failed, "unsent": load.unsent,
+            "rate": load.rate(),
+            "ms": asdict(load.times()),
+            "answered": int(load.within().sum()),
+            "failed": load.failed,
+            "unsent": load.unsent,
             "p95_by_10_s_ms": load.windows(WINDOW_SECONDS),
         },
         "erasures": {
-            "in_force_ms": asdict(in_force(results)), "answers": load.answers,
+            "in_force_ms": asdict(in_force(results)),
+            "answers": load.answers,
             "retries": sum(e.tries - 1 for e in load.erasures),
-            **asdict(findings), "good": findings.good,
+            **asdict(findings),
+            "good": findings.good,
         },
         "most_pending": max(load.pending, default=0),
         "pending": load.pending,
@@ -45,7 +51,7 @@ def figures(options: Options, results: Results) -> dict[str, Any]:
             kind: [asdict(job) | {"p95_ratio": job.ratio} for job in rounds]
             for kind, rounds in results.jobs.items()
         },
-    }  # fmt: skip
+    }
 
 
 def in_force(results: Results) -> Times:
@@ -67,25 +73,42 @@ def lines(options: Options, results: Results) -> list[tuple[str, str]]:
     asked = f"{options.target_rate:g}/s asked for" if options.target_rate else "at full speed"
     made = [
         ("data", f"{results.data}: {results.rows:,} rows, {results.width} columns"),
-        ("load", f"{options.seconds:g} s, {options.connections} connections, {asked}, "
-                 f"{options.rate_erasures:g} erasures/s, {_store_name(options.store)}"),
-        ("at full speed", f"{results.full:,.0f}/s; a constant answer {results.constant:,.0f}/s; "
-                          f"ratio {results.full / results.constant:.2f}"),
+        (
+            "load",
+            f"{options.seconds:g} s, {options.connections} connections, {asked}, "
+            f"{options.rate_erasures:g} erasures/s, {_store_name(options.store)}",
+        ),
+        (
+            "at full speed",
+            f"{results.full:,.0f}/s; a constant answer {results.constant:,.0f}/s; "
+            f"ratio {results.full / results.constant:.2f}",
+        ),
         ("predictions", f"{load.rate():,.0f}/s, {_times(load.times())}"),
         ("p95 by 10 s", _windows(load.windows(WINDOW_SECONDS))),
         ("predictions that failed", f"{load.failed:,}; {load.unsent:,} more were not sent"),
         ("erasures in force after", _times(in_force(results))),
-        ("erasures", f"{findings.accepted:,} accepted, {len(findings.lost)} lost, "
-                     f"{len(findings.twice)} applied twice, {len(findings.remembered)} remembered"),
+        (
+            "erasures",
+            f"{findings.accepted:,} accepted, {len(findings.lost)} lost, "
+            f"{len(findings.twice)} applied twice, {len(findings.remembered)} remembered",
+        ),
         ("versions", ", ".join(f"{n} {kind}" for kind, n in findings.versions.items())),
         ("predictions by a version too old", f"{findings.stale}"),
         ("most that waited", f"{max(load.pending, default=0)}"),
-        ("memory", f"{held.start:.0f} MB to {held.end:.0f} MB; without pages of files "
-                   f"{held.own_start:.0f} to {held.own_end:.0f} MB{_trend(results)}"),
-    ]  # fmt: skip
-    made.append(("cores busy", f"{results.busy.service:.2f} the service, "
-                 f"{results.busy.ours - results.busy.service:.2f} the load, "
-                 f"{results.busy.others:.2f} others on this machine"))  # fmt: skip
+        (
+            "memory",
+            f"{held.start:.0f} MB to {held.end:.0f} MB; without pages of files "
+            f"{held.own_start:.0f} to {held.own_end:.0f} MB{_trend(results)}",
+        ),
+    ]
+    made.append(
+        (
+            "cores busy",
+            f"{results.busy.service:.2f} the service, "
+            f"{results.busy.ours - results.busy.service:.2f} the load, "
+            f"{results.busy.others:.2f} others on this machine",
+        )
+    )
     made += [
         (f"kill -9 of {kill.what}", f"answers and a worker again after {kill.back:.1f} s")
         for kill in results.kills

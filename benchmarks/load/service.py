@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .wire import Address
+from .http_client import Address
 
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 120.0
@@ -48,14 +48,27 @@ class Service:
 
     def start(self) -> None:
         command = [
-            sys.executable, "-m", "unfit.cli", "serve", "--workspace", str(self._folder), "--host",
-            "127.0.0.1", "--port", str(self._port), "--processes", str(self._processes),
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "unfit.cli",
+            "serve",
+            "--workspace",
+            str(self._folder),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(self._port),
+            "--processes",
+            str(self._processes),
+        ]
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True,
+                command,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
                 env=environment(TMPDIR=str(self._scratch), PYTHONUNBUFFERED="1"),
-            )  # fmt: skip
+            )
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if found := re.search(r"http://[^:]+:(\d+)/", line):

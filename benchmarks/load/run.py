@@ -10,13 +10,13 @@ from pathlib import Path
 from . import constant
 from .checks import Findings, check
 from .generator import Plan
-from .killing import Kill, Killing
+from .http_client import Address
+from .kills import Kill, Killer
+from .monitor import CpuUse, Memory, Monitor
 from .phases import Phase, Recording, Times
+from .population import Population, populate
 from .postgres import postgresql
 from .service import Service
-from .table import Population, populate
-from .watching import Busy, Held, Watching
-from .wire import Address
 
 JOBS = {"audit": "/v1/audits", "retraining": "/v1/retrainings"}
 JOB_SECONDS = 300.0
@@ -24,11 +24,11 @@ ROUNDS = 5
 SETTLE_SECONDS = 2.0  # after what was before: the worker prepares for the next erasure
 ANSWER_BYTES = 115  # of a prediction of two classes
 
-Told = Callable[[str], None]
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
+    """What to run; see `--help`."""
+
     seconds: float
     rate_erasures: float
     target_rate: float
@@ -47,7 +47,7 @@ class Options:
         return min(8.0, max(1.5, self.seconds / 5))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Beside:
     """Predictions while a job ran."""
 
@@ -63,8 +63,10 @@ class Beside:
         return self.times.p95 / self.alone.p95
 
 
-@dataclass
+@dataclass(frozen=True, kw_only=True)
 class Results:
+    """What a run measured."""
+
     data: str
     rows: int
     width: int
@@ -72,20 +74,20 @@ class Results:
     constant: float  # predictions a second at full speed
     full: float
     load: Recording
-    memory: Held
-    busy: Busy
+    memory: Memory
+    busy: CpuUse
     findings: Findings
     kills: list[Kill] = field(default_factory=list)
     jobs: dict[str, list[Beside]] = field(default_factory=dict)
 
 
-def conduct(options: Options, told: Told) -> Results:
+def run_load(options: Options, show: Callable[[str], None]) -> Results:
     with tempfile.TemporaryDirectory(prefix="unfit-load-") as name, _store(options.store) as url:
         folder = Path(name)
-        told("making a workspace")
+        show("making a workspace")
         population = populate(folder, url, options.quick, options.seed)
         (folder / "bodies").write_bytes(b"\n".join(population.bodies))
-        return _Run(folder, population, options, told).all()
+        return _Run(folder, population, options, show).all()
 
 
 @contextmanager
@@ -95,9 +97,11 @@ def _store(named: str) -> Iterator[str]:
 
 
 class _Run:
-    def __init__(self, folder: Path, population: Population, options: Options, told: Told) -> None:
+    def __init__(
+        self, folder: Path, population: Population, options: Options, show: Callable[[str], None]
+    ) -> None:
         self._folder, self._population, self._options = folder, population, options
-        self._told = told
+        self._show = show
         self._service = Service(
             population.folder,
             options.processes,
@@ -107,55 +111,80 @@ class _Run:
 
     def all(self) -> Results:
         options, population = self._options, self._population
-        self._told("a constant answer, at full speed")
+        self._show("a constant answer, at full speed")
         with constant.serving(options.processes, ANSWER_BYTES) as address:
             base = self._phase("constant", address, options.short, rate=0.0, watch=False).end()
         service = self._service
         service.start()
         try:
             ready = service.wait_ready()
-            self._told("the service, at full speed")
+            self._show("the service, at full speed")
             full = self._phase("full", service.address, options.short, rate=0.0).end()
-            load, held, busy, kills = self._load()
+            load, memory, busy, kills = self._load()
             jobs = self._jobs() if options.jobs else {}
         finally:
             service.stop()
-        self._told("checking")
+        self._show("checking")
         findings = check(population.folder, load, population.rows_of)
         return Results(
-            population.data, population.rows, population.width, ready, base.rate(), full.rate(),
-            load, held, busy, findings, kills, jobs,
-        )  # fmt: skip
+            data=population.data,
+            rows=population.rows,
+            width=population.width,
+            ready=ready,
+            constant=base.rate(),
+            full=full.rate(),
+            load=load,
+            memory=memory,
+            busy=busy,
+            findings=findings,
+            kills=kills,
+            jobs=jobs,
+        )
 
     def _phase(
-        self, name: str, address: Address, seconds: float, *, rate: float, erasures: float = 0.0,
+        self,
+        name: str,
+        address: Address,
+        seconds: float,
+        *,
+        rate: float,
+        erasures: float = 0.0,
         watch: bool = True,
-    ) -> Phase:  # fmt: skip
+    ) -> Phase:
         needed = int(seconds * erasures) + 1
         plan = Plan(
-            address, seconds, self._options.connections, rate, erasures,
-            str(self._folder / "bodies"), list(self._population.subjects[:needed]),
-            str(self._folder / name), watch,
-        )  # fmt: skip
+            address=address,
+            seconds=seconds,
+            connections=self._options.connections,
+            rate=rate,
+            erasures=erasures,
+            bodies=str(self._folder / "bodies"),
+            subjects=list(self._population.subjects[:needed]),
+            folder=str(self._folder / name),
+            watch=watch,
+        )
         return Phase(plan)
 
-    def _load(self) -> tuple[Recording, Held, Busy, list[Kill]]:
+    def _load(self) -> tuple[Recording, Memory, CpuUse, list[Kill]]:
         """Predictions and erasures together, with kills."""
         options, service = self._options, self._service
-        self._told("predictions and erasures")
-        watching = Watching(service)
-        killing = Killing(service, options.kills, options.seconds, options.seed)
+        self._show("predictions and erasures")
+        monitor = Monitor(service)
+        killer = Killer(service, options.kills, options.seconds, options.seed)
         phase = self._phase(
-            "load", service.address, options.seconds, rate=options.target_rate,
+            "load",
+            service.address,
+            options.seconds,
+            rate=options.target_rate,
             erasures=options.rate_erasures,
-        )  # fmt: skip
-        watching.start()
-        killing.start()
+        )
+        monitor.start()
+        killer.start()
         recording = phase.end()
-        killing.join()
-        if killing.failure is not None:
-            raise killing.failure
-        return recording, *watching.end(), killing.kills
+        killer.join()
+        if killer.failure is not None:
+            raise killer.failure
+        return recording, *monitor.end(), killer.kills
 
     def _jobs(self) -> dict[str, list[Beside]]:
         """Predictions alone and then beside a job, in rounds: one short window says little."""
@@ -167,13 +196,13 @@ class _Run:
 
     def _job(self, kind: str, path: str, name: str) -> Beside:
         options, service = self._options, self._service
-        self._told(f"predictions beside {kind}")
+        self._show(f"predictions beside {kind}")
         time.sleep(SETTLE_SECONDS)
         rate, alone_for = options.target_rate, options.short / 2
         alone = self._phase(f"before-{name}", service.address, alone_for, rate=rate).end().times()
         phase = self._phase(name, service.address, JOB_SECONDS, rate=rate)
-        watching = Watching(service)
-        watching.start()
+        monitor = Monitor(service)
+        monitor.start()
         time.sleep(1.0)
         started = time.monotonic()
         status, job = service.ask("POST", path, {} if kind == "audit" else None)
@@ -183,7 +212,13 @@ class _Run:
             time.sleep(0.1)
             _, job = service.ask("GET", f"{path}/{job['id']}")
         ended = time.monotonic()
-        _, busy = watching.end()
+        _, busy = monitor.end()
         recording = phase.stop()
-        return Beside(ended - started, job["state"], alone, recording.times(started, ended),
-                      recording.failed, busy.others)  # fmt: skip
+        return Beside(
+            seconds=ended - started,
+            state=job["state"],
+            alone=alone,
+            times=recording.times(started, ended),
+            failed=recording.failed,
+            others=busy.others,
+        )

@@ -18,7 +18,7 @@ class Kill:
     back: float  # seconds until it was there again
 
 
-class Killing(threading.Thread):
+class Killer(threading.Thread):
     """So many kills, spread over the time at random, each once the one before is mended."""
 
     def __init__(self, service: Service, kills: int, seconds: float, seed: int) -> None:

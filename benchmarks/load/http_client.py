@@ -9,8 +9,8 @@ from typing import Any, cast
 RECONNECT_SECONDS = 0.05
 PATIENCE_SECONDS = 30.0  # for one answer to an errand
 
-Answered = Callable[["Line", int, bytes], None]
-Lost = Callable[["Line"], None]
+Answered = Callable[["Connection", int, bytes], None]
+Lost = Callable[["Connection"], None]
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,17 @@ class Address:
     ) -> bytes:
         """A request as it goes over the wire."""
         lines = [
-            f"{method} {path} HTTP/1.1", f"host: {self.host}:{self.port}",
-            f"authorization: Bearer {self.token}", f"content-length: {len(body)}",
+            f"{method} {path} HTTP/1.1",
+            f"host: {self.host}:{self.port}",
+            f"authorization: Bearer {self.token}",
+            f"content-length: {len(body)}",
             "content-type: application/json",
             *(f"{name}: {value}" for name, value in (headers or {}).items()),
-        ]  # fmt: skip
+        ]
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-class Line(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """A connection that carries one request at a time; tells when it is answered, or cut."""
 
     def __init__(self, answered: Answered, lost: Lost) -> None:
@@ -72,32 +74,35 @@ def _length(head: bytes) -> int:
     return int(head[at + 16 : head.find(b"\r", at)]) if at >= 0 else 0
 
 
-async def connect(address: Address, answered: Answered, lost: Lost) -> Line:
+async def connect(address: Address, answered: Answered, lost: Lost) -> Connection:
     """A line, tried for until somebody listens."""
     loop = asyncio.get_running_loop()
     while True:
         try:
             _, line = await loop.create_connection(
-                lambda: Line(answered, lost), address.host, address.port
+                lambda: Connection(answered, lost), address.host, address.port
             )
             return line
         except OSError:
             await asyncio.sleep(RECONNECT_SECONDS)
 
 
-class Errands:
+class Client:
     """Requests now and then, on one line, one after the other; None stands for no answer."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._line: Line | None = None
+        self._line: Connection | None = None
         self._waiting: asyncio.Future[tuple[int, bytes] | None] | None = None
         self._turn = asyncio.Lock()
 
     async def ask(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None,
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> tuple[int, Any] | None:  # fmt: skip
+    ) -> tuple[int, Any] | None:
         content = b"" if body is None else json.dumps(body).encode()
         request = self._address.request(method, path, content, headers)
         async with self._turn:
@@ -121,11 +126,11 @@ class Errands:
         if line is not None:
             line.close()
 
-    def _answered(self, _: Line, status: int, body: bytes) -> None:
+    def _answered(self, _: Connection, status: int, body: bytes) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result((status, body))
 
-    def _lost(self, line: Line) -> None:
+    def _lost(self, line: Connection) -> None:
         if line is self._line:
             self._line = None
             if self._waiting is not None and not self._waiting.done():

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from .wire import RECONNECT_SECONDS, Address, Line, connect
+from .http_client import RECONNECT_SECONDS, Address, Connection, connect
 
 TICK_SECONDS = 0.002
 
 
-class Asking:
+class PredictionLoad:
     """Asks from several lines and writes down each answer: when due, sent, done, by whom.
 
     With a rate, requests fall due by the clock and wait for a free line, so that a slow answer
@@ -27,9 +27,9 @@ class Asking:
         self._address, self._rate = address, rate
         made = [address.request("POST", "/v1/predictions", body) for body in bodies]
         self._requests = cycle(made)
-        self._free: deque[Line] = deque()
+        self._free: deque[Connection] = deque()
         self._late: deque[float] = deque()
-        self._busy: dict[Line, tuple[float, float]] = {}
+        self._busy: dict[Connection, tuple[float, float]] = {}
         self._due, self._sent, self._done = array("d"), array("d"), array("d")
         self._status, self._version = array("l"), array("l")
         self._mending: set[asyncio.Task[None]] = set()
@@ -58,9 +58,13 @@ class Asking:
 
     def save(self, path: Path) -> None:
         np.savez(
-            path, due=np.array(self._due), sent=np.array(self._sent), done=np.array(self._done),
-            status=np.array(self._status), version=np.array(self._version),
-        )  # fmt: skip
+            path,
+            due=np.array(self._due),
+            sent=np.array(self._sent),
+            done=np.array(self._done),
+            status=np.array(self._status),
+            version=np.array(self._version),
+        )
 
     def _fall_due(self, due: float) -> None:
         if self._free:
@@ -70,11 +74,11 @@ class Asking:
         else:
             self.unsent += 1
 
-    def _ask(self, line: Line, due: float) -> None:
+    def _ask(self, line: Connection, due: float) -> None:
         self._busy[line] = (due, time.monotonic())
         line.send(next(self._requests))
 
-    def _next(self, line: Line) -> None:
+    def _next(self, line: Connection) -> None:
         """A line is free."""
         if self._late:
             self._ask(line, self._late.popleft())
@@ -83,7 +87,7 @@ class Asking:
         else:
             self._free.append(line)
 
-    def _answered(self, line: Line, status: int, body: bytes) -> None:
+    def _answered(self, line: Connection, status: int, body: bytes) -> None:
         due, sent = self._busy.pop(line)
         self._due.append(due)
         self._sent.append(sent)
@@ -92,7 +96,7 @@ class Asking:
         self._version.append(_version(body) if status == 200 else 0)
         self._next(line)
 
-    def _lost(self, line: Line) -> None:
+    def _lost(self, line: Connection) -> None:
         if self._busy.pop(line, None) is not None:
             self.cut += 1
         elif line in self._free:

@@ -15,8 +15,8 @@ PERIOD_SECONDS = 1.0
 WARM_UP_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Held:
+@dataclass(frozen=True, kw_only=True)
+class Memory:
     """Resident megabytes of all processes after the warm-up and at the end, and their trend.
 
     own: without pages of files, which come and go as the system likes.
@@ -31,7 +31,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Busy:
+class CpuUse:
     """Cores at work on average: for the service, for this benchmark with it, for anybody else.
 
     A database server counts as anybody else.
@@ -42,7 +42,7 @@ class Busy:
     others: float
 
 
-class Watching(threading.Thread):
+class Monitor(threading.Thread):
     def __init__(self, service: Service) -> None:
         super().__init__(daemon=True)
         self._service, self._over = service, threading.Event()
@@ -61,11 +61,11 @@ class Watching(threading.Thread):
         self._seconds[2] = _machine_seconds() - machine
         self._took = time.monotonic() - started
 
-    def end(self) -> tuple[Held, Busy]:
+    def end(self) -> tuple[Memory, CpuUse]:
         self._over.set()
         self.join()
         service, ours, machine = (self._seconds / self._took).tolist()
-        return self._held(), Busy(service, ours, max(0.0, machine - ours))
+        return self._memory_use(), CpuUse(service, ours, max(0.0, machine - ours))
 
     def _family(self, pid: int) -> list[int]:
         return [pid, *descendants(pid)]
@@ -77,17 +77,21 @@ class Watching(threading.Thread):
         self._seconds[1] += sum(spent.values())
         self._before = now
 
-    def _held(self) -> Held:
+    def _memory_use(self) -> Memory:
         at, rss, own = np.array(self._memory).T
         warm = at >= at[0] + min(WARM_UP_SECONDS, (at[-1] - at[0]) / 3)
         at, rss, own = at[warm], rss[warm], own[warm]
         slope = np.polyfit(at - at[0], own, 1)[0] * 60 if len(at) > 2 else 0.0
         few = max(1, len(at) // 10)
         first, last = float(own[:few].mean()), float(own[-few:].mean())
-        return Held(
-            float(rss[:few].mean()), float(rss[-few:].mean()), first, last, float(slope),
-            last <= 1.05 * first + 10,
-        )  # fmt: skip
+        return Memory(
+            start=float(rss[:few].mean()),
+            end=float(rss[-few:].mean()),
+            own_start=first,
+            own_end=last,
+            own_slope=float(slope),
+            flat=last <= 1.05 * first + 10,
+        )
 
 
 def _resident(pid: int) -> tuple[float, float]:

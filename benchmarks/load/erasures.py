@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from .wire import Address, Errands
+from .http_client import Address, Client
 
 LOOK_SECONDS = 0.075
 AGAIN_SECONDS = 0.2
@@ -29,14 +29,14 @@ class Erasure:
     version: int | None = None
 
 
-class Filing:
+class ErasureLoad:
     """Files subjects one by one. Each line of the ledger is on its way to the disk at once."""
 
     def __init__(self, address: Address, subjects: Sequence[str], rate: float, ledger: Path):
         self._subjects, self._rate = subjects, rate
         self._ledger = ledger.open("a", buffering=1)
-        self._desks = [Errands(address) for _ in range(4)]
-        self._looking = Errands(address)
+        self._desks = [Client(address) for _ in range(4)]
+        self._looking = Client(address)
         self._under_way: list[Erasure] = []
         self.erasures: list[Erasure] = []
         self.answers: dict[str, int] = {}
@@ -68,7 +68,7 @@ class Filing:
             desk.close()
         self._ledger.close()
 
-    async def _file(self, subject: str, desk: Errands) -> None:
+    async def _file(self, subject: str, desk: Client) -> None:
         erasure = Erasure(uuid.uuid4().hex, subject, time.monotonic())
         self.erasures.append(erasure)
         self._note("sent", erasure)
