@@ -63,6 +63,12 @@ def create(path: Path) -> IO[bytes]:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
+def sync_file(path: Path) -> None:
+    """Make the content of a file last."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Make renames and removals in a folder last."""
     handle = os.open(folder, os.O_RDONLY)

@@ -109,7 +109,7 @@ def test_a_download_is_verified_and_kept(web: str, cache: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "checksum", "size", "error", "said"),
     [
-        ("good.bin", "md5:" + "0" * 32, None, BadInput, "good.bin .* md5:.* instead of md5:000"),
+        ("good.bin", "md5:" + "0" * 32, None, BadInput, "good.bin .*expected md5:000.*but got"),
         ("good.bin", SHA256, 99, BadInput, "good.bin .* 10,240 bytes instead of 99"),
         ("cut.bin", SHA256, None, Unavailable, "cut.bin ended after 1,000 of 10,240 bytes"),
         ("none.bin", SHA256, None, Unavailable, "none.bin answers 404.*put none.bin .public at"),
@@ -245,12 +245,14 @@ def test_a_preparation_that_was_killed_leaves_nothing_that_is_used(stage: str, c
     heard: list[str] = []
     assert catalog.load("digits-b", lambda stage, *_: heard.append(stage)).n == 1438
     assert "preparing digits-b" in heard
-    assert len(left(folder)) == 1  # what the dead one left was swept
+    assert len(left(folder)) == 1  # what the dead process left is gone
 
 
 def test_a_download_that_was_killed_is_swept(web: str, cache: Path) -> None:
     (cache / "downloads").mkdir(parents=True)
     (cache / "downloads" / ".good.bin-abcdefgh.tmp").write_bytes(BODY[:10])
+    (cache / "downloads" / ".good.bin-ijklmnop.tmp").mkdir()
+    (cache / "downloads" / ".good.bin-ijklmnop.tmp" / "tmp1").write_bytes(BODY[:10])
     (cache / "downloads" / ".good.bin-b-abcdefgh.tmp").write_bytes(b"of another file")
     prepared.prepare(entry(File("good.bin", SHA256, None, f"{web}good.bin")))
     assert left(cache / "downloads") == [".good.bin-b-abcdefgh.tmp", "good.bin"]

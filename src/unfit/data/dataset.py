@@ -33,11 +33,21 @@ from unfit.errors import Damaged
 
 FORMAT = 1
 DTYPES = {
-    "values": "<f4", "codes": "<i4", "X": "<f4", "labels": "<i4", "numbers": "<i8",
-    "subjects": "<i8", "live": "|u1", "subject_offsets": "<i8", "subject_bytes": "|u1",
-    "subject_starts": "<i8", "subject_rows": "<i8", "row_offsets": "<i8", "row_bytes": "|u1",
+    "values": "<f4",
+    "codes": "<i4",
+    "X": "<f4",
+    "labels": "<i4",
+    "numbers": "<i8",
+    "subjects": "<i8",
+    "live": "|u1",
+    "subject_offsets": "<i8",
+    "subject_bytes": "|u1",
+    "subject_starts": "<i8",
+    "subject_rows": "<i8",
+    "row_offsets": "<i8",
+    "row_bytes": "|u1",
     "row_rows": "<i8",
-}  # fmt: skip
+}
 ERASED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
 
 IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy

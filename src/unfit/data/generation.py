@@ -77,10 +77,12 @@ def write_dataset(
     vocabulary = {"categories": vocabularies, "labels": label_texts}
     write_checked(folder / "vocabulary.json", vocabulary)
     manifest = {
-        "format": FORMAT, "rows": n, "train": n_train,
+        "format": FORMAT,
+        "rows": n,
+        "train": n_train,
         "columns": [[c.name, c.kind] for c in columns],
         "arrays": {name: list(shape) for name, shape in shapes.items()},
-    }  # fmt: skip
+    }
     write_checked(folder / "manifest.json", manifest)
     disk.sync_folder(folder)
     return encoding

@@ -50,8 +50,10 @@ class Profile:
     @property
     def kind(self) -> Kind | None:
         usable: dict[Seen, Kind] = {
-            "numeric": "numeric", "boolean": "boolean", "category": "category"
-        }  # fmt: skip
+            "numeric": "numeric",
+            "boolean": "boolean",
+            "category": "category",
+        }
         return usable.get(self.seen)
 
     @property

@@ -43,6 +43,16 @@ def load(name: str, progress: ProgressCallback | None = None) -> Prepared:
 
 
 __all__ = [
-    "CATALOG", "Entry", "File", "Parts", "Prepared", "Raw", "Source", "Training", "find",
-    "load", "names", "register",
-]  # fmt: skip
+    "CATALOG",
+    "Entry",
+    "File",
+    "Parts",
+    "Prepared",
+    "Raw",
+    "Source",
+    "Training",
+    "find",
+    "load",
+    "names",
+    "register",
+]

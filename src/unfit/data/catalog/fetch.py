@@ -1,26 +1,26 @@
-"""Files of a source: found in the folder UNFIT_DATA or in the cache, or downloaded and verified.
+"""Files of a source: found in the folder UNFIT_DATA or in the cache, or downloaded by pooch.
 
-A download goes to a temporary file beside its place, is measured and hashed as it comes, and is
-renamed when it is right. A file whose checksum nobody published is trusted the first time: its
-sha256 is written beside it (NAME.sha256), and whatever stands there later must agree with that.
+A download goes to a temporary folder beside its place, is verified there, and is then renamed. A
+file whose checksum nobody published is trusted the first time: its sha256 is written beside it
+(NAME.sha256), and whatever stands there later must agree with that.
 """
 
 import hashlib
-import http.client
 import os
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Sequence
+from http.client import IncompleteRead
 from pathlib import Path
 
 from unfit import disk
 from unfit.data.catalog import cache
 from unfit.data.catalog.entry import File, Source
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import BadInput, Unavailable, UnfitError
 from unfit.progress import ProgressCallback
 
 CHUNK = 1 << 20
 TIMEOUT = 60.0  # seconds without a byte
+HEADERS = {"User-Agent": "unfit", "Accept-Encoding": "identity"}  # bytes as they were published
 
 
 def find(file: File) -> Path | None:
@@ -125,61 +125,100 @@ def _download(file: File, missing: str, progress: ProgressCallback | None) -> Pa
         if path.is_file():  # another process was faster
             verify(file, path, progress)
             return path
-        try:
-            sha256 = _stream(file, path, progress)
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise Unavailable(f"{file.url} answers {error.code} {error.msg}; {missing}") from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or str(error) or type(error).__name__
-            raise Unavailable(f"{file.url} cannot be fetched ({reason}); {missing}") from None
-        if file.checksum is None:
-            disk.write(path.with_name(f"{path.name}.sha256"), f"{sha256}\n".encode())
+        with tempfile.TemporaryDirectory(
+            prefix=f".{file.name}-", suffix=disk.TEMPORARY, dir=folder
+        ) as aside:
+            fetched = _retrieve(file, Path(aside), missing, progress)
+            if file.checksum is None:
+                sha256 = _checksum(fetched, "sha256", progress)
+                disk.write(path.with_name(f"{path.name}.sha256"), f"{sha256}\n".encode())
+            disk.sync_file(fetched)
+            os.replace(fetched, path)
+        disk.sync_folder(folder)
     return path
 
 
-def _stream(file: File, path: Path, progress: ProgressCallback | None) -> str:
-    """Bring a file from its address to its place; its sha256."""
-    kind, _, wanted = (file.checksum or "sha256:").partition(":")
-    digest, sha256, done = hashlib.new(kind), hashlib.sha256(), 0
-    request = urllib.request.Request(file.url or "", headers={"User-Agent": "unfit"})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-        length = answer.headers.get("Content-Length")
-        total = int(length) if length and length.isdigit() else file.size
-        room = cache.room(path.parent, total or 0, f"downloading {file.name}")
-        with room, disk.replacing(path) as target:
-            for chunk in _chunks(answer):
-                target.write(chunk)
-                digest.update(chunk)
-                sha256.update(chunk)
-                done += len(chunk)
-                if progress:
-                    progress(f"downloading {file.name}", done, total or 0)
-            if total is not None and done != total:
-                raise Unavailable(
-                    f"the download of {file.name} ended after {done:,} of {total:,} bytes; "
-                    "nothing was kept: run again"
-                )
-            if file.size is not None and done != file.size:
-                raise BadInput(
-                    f"{file.name} from {file.url} has {done:,} bytes instead of {file.size:,}; "
-                    "nothing was kept"
-                )
-            if wanted and digest.hexdigest() != wanted:
-                raise BadInput(
-                    f"{file.name} from {file.url} has the checksum {kind}:{digest.hexdigest()} "
-                    f"instead of {file.checksum}; nothing was kept"
-                )
-    return f"sha256:{sha256.hexdigest()}"
-
-
-def _chunks(answer: http.client.HTTPResponse) -> Iterator[bytes]:
-    """The bytes that come, up to where they break off."""
+def _retrieve(file: File, folder: Path, missing: str, progress: ProgressCallback | None) -> Path:
+    """Bring a file from its address into a folder, verified."""
     try:
-        while chunk := answer.read(CHUNK):
-            yield chunk
-    except http.client.IncompleteRead as cut:
-        yield cut.partial
+        import pooch
+        from requests.exceptions import HTTPError, RequestException
+    except ImportError:
+        raise Unavailable(
+            f"downloading {file.name} needs pooch (pip install 'unfit[experiments]'); or, {missing}"
+        ) from None
+    pooch.get_logger().setLevel("WARNING")
+    bar = _Bar(file, folder, progress)
+    fetch = pooch.HTTPDownloader(
+        progressbar=bar, chunk_size=CHUNK, timeout=TIMEOUT, headers=HEADERS
+    )
+    try:
+        found = pooch.retrieve(
+            file.url, file.checksum, fname=file.name, path=folder, downloader=fetch
+        )
+    except HTTPError as error:
+        answer = error.response
+        raise Unavailable(
+            f"{file.url} answers {answer.status_code} {answer.reason}; {missing}"
+        ) from None
+    except RequestException as error:
+        first = _first_cause(error)
+        if isinstance(first, IncompleteRead):
+            raise Unavailable(
+                f"the download of {file.name} ended after {first.partial:,} of {bar.total:,} "
+                "bytes; nothing was kept: run again"
+            ) from None
+        reason = getattr(first, "strerror", None) or first
+        raise Unavailable(f"{file.url} cannot be fetched ({reason}); {missing}") from None
+    except UnfitError:
+        raise
+    except ValueError as error:  # pooch says that the checksum is another one
+        raise BadInput(f"{file.name} from {file.url} is not the published file: {error}") from None
+    size = Path(found).stat().st_size
+    if file.size is not None and size != file.size:
+        raise BadInput(
+            f"{file.name} from {file.url} has {size:,} bytes instead of {file.size:,}; nothing was "
+            "kept"
+        )
+    return Path(found)
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What went wrong first, below the libraries' layers."""
+    while (before := error.__cause__ or error.__context__) is not None:
+        error = before
+    return error
+
+
+class _Bar:
+    """What pooch tells of a download: its size, for which there must be room, and its progress."""
+
+    def __init__(self, file: File, folder: Path, progress: ProgressCallback | None) -> None:
+        self._stage = f"downloading {file.name}"
+        self._folder, self._progress = folder, progress
+        self._done, self._total = 0, file.size or 0
+
+    @property
+    def total(self) -> int:
+        return self._total
+
+    @total.setter
+    def total(self, nbytes: int) -> None:
+        self._total = nbytes or self._total
+        with cache.room(self._folder, self._total, self._stage):
+            pass
+
+    def update(self, nbytes: int) -> None:
+        self._done += nbytes
+        if self._progress:
+            done = min(self._done, self._total) if self._total else self._done
+            self._progress(self._stage, done, self._total)
+
+    def reset(self) -> None:
+        self._done = 0
+
+    def close(self) -> None:
+        pass
 
 
 def _missing(title: str, sources: Sequence[Source]) -> str:

@@ -36,9 +36,15 @@ def reading(name: str) -> Iterator[None]:
     except BadInput:
         raise
     except (
-        OSError, EOFError, ValueError, KeyError, zlib.error, lzma.LZMAError, tarfile.TarError,
+        OSError,
+        EOFError,
+        ValueError,
+        KeyError,
+        zlib.error,
+        lzma.LZMAError,
+        tarfile.TarError,
         zipfile.BadZipFile,
-    ) as error:  # fmt: skip
+    ) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise BadInput(f"cannot read {name}: {first}") from None
 

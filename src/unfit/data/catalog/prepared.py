@@ -87,10 +87,12 @@ def _write(
                 if progress:
                     progress(f"writing {entry.name}/{name}", array.nbytes, total)
             card = {
-                "format": FORMAT, "name": entry.name, "version": entry.version,
+                "format": FORMAT,
+                "name": entry.name,
+                "version": entry.version,
                 "sources": {f.name: fetch.identity(f) for f in source.files} if source else {},
                 "arrays": written,
-            }  # fmt: skip
+            }
             disk.write(aside / "card.json", json.dumps(card, indent=1).encode())
             disk.sync_folder(aside)
             disk.remove(place)  # damaged, or it would have been used
@@ -113,9 +115,11 @@ def _write_array(path: Path, array: np.ndarray) -> dict[str, object]:
         file.flush()
         os.fsync(file.fileno())
     return {
-        "shape": list(array.shape), "dtype": array.dtype.str, "size": path.stat().st_size,
+        "shape": list(array.shape),
+        "dtype": array.dtype.str,
+        "size": path.stat().st_size,
         "sha256": digest.hexdigest(),
-    }  # fmt: skip
+    }
 
 
 def _open(entry: Entry, place: Path) -> Prepared:

@@ -12,10 +12,20 @@ from unfit.data.catalog.entries import (
     movielens,
     news,
     small,
-)  # fmt: skip
+)
 from unfit.data.catalog.entry import Entry
 
 MODULES = (
-    mnist, covtype, higgs, cifar2, epsilon, adult, diabetes130, movielens, hapt, news, small,
-)  # fmt: skip
+    mnist,
+    covtype,
+    higgs,
+    cifar2,
+    epsilon,
+    adult,
+    diabetes130,
+    movielens,
+    hapt,
+    news,
+    small,
+)
 ALL: tuple[Entry, ...] = tuple(entry for module in MODULES for entry in module.ENTRIES)

@@ -52,9 +52,7 @@ def _batches(content: Mapping[str, bytes]) -> Raw:
 
 def prepare(raw: Raw) -> Parts:
     """x/255, then the largest norm of all ten classes."""
-    X, X_test = (
-        raw[name].astype(np.float32) / np.float32(255) for name in ("x_train", "x_test")
-    )  # fmt: skip
+    X, X_test = (raw[name].astype(np.float32) / np.float32(255) for name in ("x_train", "x_test"))
     scaling.divide(NORM_OF_TEN, X, X_test)
     y, y_test = ((raw[name] == SHIP).astype(np.int64) for name in ("y_train", "y_test"))
     return Parts(X, y, X_test, y_test)

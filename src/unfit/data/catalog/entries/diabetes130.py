@@ -12,15 +12,39 @@ SEED = 0
 TEST_SHARE = 0.2  # of the patients
 RARE = 50  # a text found in fewer training rows has no column
 NUMBERS = (
-    "time_in_hospital", "num_lab_procedures", "num_procedures", "num_medications",
-    "number_outpatient", "number_emergency", "number_inpatient", "number_diagnoses",
-)  # fmt: skip
+    "time_in_hospital",
+    "num_lab_procedures",
+    "num_procedures",
+    "num_medications",
+    "number_outpatient",
+    "number_emergency",
+    "number_inpatient",
+    "number_diagnoses",
+)
 DIAGNOSES = ("diag_1", "diag_2", "diag_3")
 _LEFT_OUT = ("encounter_id", "patient_nbr", "weight", "readmitted")  # weight: nearly always missing
 _NEEDED = (*NUMBERS, *DIAGNOSES, *_LEFT_OUT)
 _CHAPTERS = (
-    1, 140, 240, 250, 251, 280, 290, 320, 390, 460, 520, 580, 630, 680, 710, 740, 760, 780, 800,
-)  # fmt: skip  # of ICD-9, diabetes (250) on its own
+    1,
+    140,
+    240,
+    250,
+    251,
+    280,
+    290,
+    320,
+    390,
+    460,
+    520,
+    580,
+    630,
+    680,
+    710,
+    740,
+    760,
+    780,
+    800,
+)  # of ICD-9, diabetes (250) on its own
 
 
 def _read_parquet(paths: Mapping[str, Path]) -> Raw:

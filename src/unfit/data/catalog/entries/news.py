@@ -30,9 +30,13 @@ def _read_news20_text(paths: Mapping[str, Path]) -> Raw:
     X = sparse.vstack([X, X_test], format="csr")
     held_out = np.arange(X.shape[0]) >= len(y)
     return {
-        "data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": np.array(X.shape),
-        "y": np.concatenate([y, y_test]), "test": held_out,
-    }  # fmt: skip
+        "data": X.data,
+        "indices": X.indices,
+        "indptr": X.indptr,
+        "shape": np.array(X.shape),
+        "y": np.concatenate([y, y_test]),
+        "test": held_out,
+    }
 
 
 def _read_newsgroups(paths: Mapping[str, Path]) -> Raw:
