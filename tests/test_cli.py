@@ -64,7 +64,7 @@ def test_the_demo_touches_no_folder_it_has_not_made(tmp_path):
     (tmp_path / "mine").mkdir()
     result = run(app, ["demo", "--output", str(tmp_path / "mine")])
     assert result.exit_code == 2
-    assert "no demo" in result.output
+    assert "not a demo" in result.output
     assert (tmp_path / "mine").is_dir()
 
 

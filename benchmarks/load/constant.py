@@ -19,7 +19,7 @@ from .service import environment
 
 
 def constant_app(nbytes: int) -> FastAPI:
-    """One route, which answers with so many bytes of JSON."""
+    """One route, which answers with nbytes of JSON."""
     app = FastAPI(openapi_url=None)
     content = json.dumps({"padding": "x" * (nbytes - len('{"padding": ""}'))}).encode()
 

@@ -27,7 +27,7 @@ class Plan:
     connections: int
     rate: float
     erasures: float
-    bodies: str  # a file with a body a line
+    bodies: str  # a file with one body per line
     subjects: list[str]
     folder: str  # for the ledger and the figures
     watch: bool = True  # sample /v1/status

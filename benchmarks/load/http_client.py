@@ -75,24 +75,24 @@ def _length(head: bytes) -> int:
 
 
 async def connect(address: Address, answered: Answered, lost: Lost) -> Connection:
-    """A line, tried for until somebody listens."""
+    """A connection, retried until somebody listens."""
     loop = asyncio.get_running_loop()
     while True:
         try:
-            _, line = await loop.create_connection(
+            _, connection = await loop.create_connection(
                 lambda: Connection(answered, lost), address.host, address.port
             )
-            return line
+            return connection
         except OSError:
             await asyncio.sleep(RECONNECT_SECONDS)
 
 
 class Client:
-    """Requests now and then, on one line, one after the other; None stands for no answer."""
+    """Occasional requests on one connection, one after the other; None means no answer."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
-        self._line: Connection | None = None
+        self._connection: Connection | None = None
         self._waiting: asyncio.Future[tuple[int, bytes] | None] | None = None
         self._turn = asyncio.Lock()
 
@@ -108,10 +108,10 @@ class Client:
         async with self._turn:
             try:
                 async with asyncio.timeout(PATIENCE_SECONDS):
-                    if self._line is None:
-                        self._line = await connect(self._address, self._answered, self._lost)
+                    if self._connection is None:
+                        self._connection = await connect(self._address, self._answered, self._lost)
                     self._waiting = asyncio.get_running_loop().create_future()
-                    self._line.send(request)
+                    self._connection.send(request)
                     answer = await self._waiting
             except TimeoutError:
                 answer = None
@@ -122,16 +122,16 @@ class Client:
         return status, json.loads(text) if text else None
 
     def close(self) -> None:
-        line, self._line, self._waiting = self._line, None, None
-        if line is not None:
-            line.close()
+        connection, self._connection, self._waiting = self._connection, None, None
+        if connection is not None:
+            connection.close()
 
     def _answered(self, _: Connection, status: int, body: bytes) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result((status, body))
 
-    def _lost(self, line: Connection) -> None:
-        if line is self._line:
-            self._line = None
+    def _lost(self, connection: Connection) -> None:
+        if connection is self._connection:
+            self._connection = None
             if self._waiting is not None and not self._waiting.done():
                 self._waiting.set_result(None)

@@ -1,4 +1,4 @@
-"""Predictions: so many a second whatever happens, or as fast as the connections carry them."""
+"""Predictions: at a fixed rate whatever happens, or as fast as the connections carry them."""
 
 import asyncio
 import time
@@ -16,11 +16,12 @@ TICK_SECONDS = 0.002
 
 
 class PredictionLoad:
-    """Asks from several lines and writes down each answer: when due, sent, done, by whom.
+    """Asks over several connections and records each answer: when due, sent, done, by whom.
 
-    With a rate, requests fall due by the clock and wait for a free line, so that a slow answer
-    shows in the times of those behind it. Without one, a line asks again once it is answered.
-    What falls due while no line is up, or still waits at the end, is counted as unsent.
+    With a rate, requests fall due by the clock and wait for a free connection, so that a slow
+    answer shows in the times of those behind it. Without one, a connection asks again once it is
+    answered.
+    What falls due while no connection is up, or still waits at the end, is counted as unsent.
     """
 
     def __init__(self, address: Address, bodies: Sequence[bytes], rate: float) -> None:
@@ -36,9 +37,9 @@ class PredictionLoad:
         self._asking = False
         self.cut = self.unsent = 0
 
-    async def run(self, lines: int, stop: asyncio.Event) -> None:
+    async def run(self, connections: int, stop: asyncio.Event) -> None:
         self._asking = True
-        await asyncio.gather(*(self._open() for _ in range(lines)))
+        await asyncio.gather(*(self._open() for _ in range(connections)))
         started, asked = time.monotonic(), 0
         while not stop.is_set():
             if self._rate:
@@ -53,8 +54,8 @@ class PredictionLoad:
         until = time.monotonic() + 5.0
         while self._busy and time.monotonic() < until:
             await asyncio.sleep(0.01)
-        for line in [*self._free, *self._busy]:
-            line.close()
+        for connection in [*self._free, *self._busy]:
+            connection.close()
 
     def save(self, path: Path) -> None:
         np.savez(
@@ -74,33 +75,33 @@ class PredictionLoad:
         else:
             self.unsent += 1
 
-    def _ask(self, line: Connection, due: float) -> None:
-        self._busy[line] = (due, time.monotonic())
-        line.send(next(self._requests))
+    def _ask(self, connection: Connection, due: float) -> None:
+        self._busy[connection] = (due, time.monotonic())
+        connection.send(next(self._requests))
 
-    def _next(self, line: Connection) -> None:
-        """A line is free."""
+    def _next(self, connection: Connection) -> None:
+        """A connection is free."""
         if self._late:
-            self._ask(line, self._late.popleft())
+            self._ask(connection, self._late.popleft())
         elif self._asking and not self._rate:
-            self._ask(line, time.monotonic())
+            self._ask(connection, time.monotonic())
         else:
-            self._free.append(line)
+            self._free.append(connection)
 
-    def _answered(self, line: Connection, status: int, body: bytes) -> None:
-        due, sent = self._busy.pop(line)
+    def _answered(self, connection: Connection, status: int, body: bytes) -> None:
+        due, sent = self._busy.pop(connection)
         self._due.append(due)
         self._sent.append(sent)
         self._done.append(time.monotonic())
         self._status.append(status)
         self._version.append(_version(body) if status == 200 else 0)
-        self._next(line)
+        self._next(connection)
 
-    def _lost(self, line: Connection) -> None:
-        if self._busy.pop(line, None) is not None:
+    def _lost(self, connection: Connection) -> None:
+        if self._busy.pop(connection, None) is not None:
             self.cut += 1
-        elif line in self._free:
-            self._free.remove(line)
+        elif connection in self._free:
+            self._free.remove(connection)
         if not self._free and not self._busy:
             self.unsent += len(self._late)
             self._late.clear()

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
-
-import numpy as np
+from typing import IO, TYPE_CHECKING, Self
 
 from unfit.errors import Unavailable
+
+if TYPE_CHECKING:
+    import numpy as np
 
 TEMPORARY = ".tmp"
 _guards = threading.local()
@@ -137,10 +138,12 @@ def purge_folder(folder: Path, keep: set[str]) -> list[str]:
     return gone
 
 
-def zero_rows(path: Path, row_bytes: int, positions: np.ndarray) -> None:
+def zero_rows(path: Path, row_bytes: int, positions: "np.ndarray") -> None:
     """Overwrite rows of a flat file with zeros, in place, and bring that to the disk."""
     if len(positions) == 0 or row_bytes == 0:
         return
+    import numpy as np
+
     ordered = np.unique(positions)
     breaks = np.flatnonzero(np.diff(ordered) != 1) + 1
     check()
@@ -154,11 +157,13 @@ class ArrayWriter:
     """Appends blocks of an array to a file; synced when closed."""
 
     def __init__(self, path: Path, dtype: str) -> None:
-        self.path, self.dtype = path, np.dtype(dtype)
+        self.path, self.dtype = path, dtype
         self._file = create(path)
 
-    def append(self, block: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(block, self.dtype).data)
+    def append(self, block: "np.ndarray") -> None:
+        import numpy as np
+
+        self._file.write(np.ascontiguousarray(block, np.dtype(self.dtype)).data)
 
     def __enter__(self) -> Self:
         return self

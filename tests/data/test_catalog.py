@@ -48,7 +48,7 @@ def test_a_stranger_adds_a_data_set(monkeypatch: pytest.MonkeyPatch) -> None:
     assert catalog.load("mine").title == "Mine"
     with pytest.raises(BadInput, match="already"):
         catalog.register(mine)
-    with pytest.raises(BadInput, match="'../x' is no name"):
+    with pytest.raises(BadInput, match="'../x' is not a valid name"):
         catalog.register(replace(mine, name="../x"))
 
 
@@ -196,7 +196,7 @@ def test_a_row_of_covtype_without_a_soil_is_named(data: Path) -> None:
     wrong = [*row[:20], 0, *row[21:]]
     text = "".join(",".join(map(str, r)) + "\n" for r in (row, row, wrong))
     (data / "covtype.data.gz").write_bytes(gzip.compress(text.encode()))
-    with pytest.raises(BadInput, match="covtype.data.gz: row 3 has not one soil"):
+    with pytest.raises(BadInput, match="covtype.data.gz: row 3 does not have exactly one soil"):
         prepared.prepare(unchecked(catalog.find("covtype")))
 
 

@@ -307,7 +307,7 @@ def test_a_new_version_is_prepared_anew(cache: Path) -> None:
     ("wrong", "said"),
     [
         ({"X": np.zeros((4, 2))}, "float32"),
-        ({"X": np.full((4, 2), np.nan, np.float32)}, "a number that is none"),
+        ({"X": np.full((4, 2), np.nan, np.float32)}, "a non-finite number"),
         ({"y": np.array([0, 2, 0, 2])}, "0..k-1"),
         ({"y_test": np.array([0, 7])}, "no training row"),
         ({"X_test": np.zeros((2, 3), np.float32)}, "different columns"),

@@ -29,7 +29,7 @@ def written(tmp_path: Path, table: pa.Table, roles: Roles = ROLES) -> Dataset:
     folder.mkdir()
     raw = spool(source, roles, COLUMNS, tmp_path)
     train, test = split(raw, 0.25, 0)
-    write_dataset(folder, raw, train, test, COLUMNS, None, 1)
+    write_dataset(folder, raw, train, test, columns=COLUMNS, norm=None, min_rows=1)
     return Dataset(folder)
 
 

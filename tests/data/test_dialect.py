@@ -138,7 +138,7 @@ def test_a_column_that_is_nearly_numbers_says_so() -> None:
     assert (found.seen, found.numbers, found.unreadable) == ("category", 1999, 1)
     assert found.remark() == (
         "column 'x': 1,999 of 2,000 values are numbers, 1 is not ('unknown' in row 37), so it is "
-        "read as a category; --numeric x reads it as a number and takes this one for missing"
+        "read as a category; --numeric x reads it as numbers and counts this one as missing"
     )
     assert seen(["EUR 50", "12", "13.5", None]).remark() is not None
     for plain in (["a", "b", "1"], ["1", "2", None], ["yes", "no", "1"]):

@@ -112,8 +112,8 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     made = json.loads(run("init", source, "-w", tmp_path / "b", *options, *more).stdout)
     assert made["columns"]["numeric"] == 2
     assert [remark.partition("and ")[2] for remark in made["remarks"]] == [
-        "is taken for missing",
-        "are taken for missing",
+        "counts as missing",
+        "count as missing",
     ]
     config = read(tmp_path / "b")
     assert config.columns["age"] == {
@@ -221,7 +221,9 @@ def test_ids_that_differ_in_blanks_alone_are_refused_at_once(tmp_path: Path) -> 
     columns = table(40)
     columns["person"][0], columns["person"][1] = "p7", "p7  "
     parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
-    with pytest.raises(BadInput, match="'p7' and 'p7  ' are each .* blanks around them alone"):
+    with pytest.raises(
+        BadInput, match="'p7' and 'p7  ' are each .* only in the blanks around them"
+    ):
         init(tmp_path / "t.parquet", tmp_path / "w", **ROLES)  # type: ignore[arg-type]
     assert not (tmp_path / "w").exists()
 

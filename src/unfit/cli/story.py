@@ -164,7 +164,9 @@ def _clear(output: Path) -> None:
         disk.remove(output)
         disk.remove(output.with_name(f"{output.name}.forgotten"))
     elif output.exists():
-        raise BadInput(f"{output} already exists and is no demo; name another folder with --output")
+        raise BadInput(
+            f"{output} already exists and is not a demo; name another folder with --output"
+        )
     require_folder(output)
     output.mkdir()
     (output / MARK).touch()

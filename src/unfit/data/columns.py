@@ -29,9 +29,9 @@ class Column:
     """One feature column. None: fitted to the training rows that remain (data.constants).
 
     scale: "standard" is (x - mean) / sd, "range" is (x - min) / (max - min), "none" leaves x.
-    missing: what stands for a missing number: its mean, "error", or a number.
-    decimal: what stands before the fraction where numbers are written as text.
-    unreadable: what a text that is no number is taken for.
+    missing: what replaces a missing number: the mean, a number, or "error".
+    decimal: the decimal mark of numbers that are written as text.
+    unreadable: what becomes of a text that is not a number.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Column:
             if self.max_categories < 1:
                 raise BadInput(f"{where}: max_categories must be at least 1")
             if self.categories is not None and len(set(self.categories)) < len(self.categories):
-                raise BadInput(f"{where}: categories names one twice")
+                raise BadInput(f"{where}: categories lists one twice")
 
     @property
     def declared(self) -> bool:
@@ -139,7 +139,7 @@ def _float64(array: pa.Array, column: Column, first_row: int, where: str) -> np.
             at = pc.index(readable, False).as_py()
             raise BadInput(
                 f"{where}: row {first_row + at}, column {name!r}: {shorten(array[at])} is not a "
-                'number; unreadable = "missing" in unfit.toml takes such values for missing'
+                'number; unreadable = "missing" in unfit.toml counts such values as missing'
             )
         array = text.cast(pa.float64())
     try:
@@ -158,12 +158,12 @@ def number_texts(array: pa.Array, decimal: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _usable(text: pa.Array, readable: pa.Array) -> pa.Array:
-    """An infinity is no number to compute with."""
+    """Which texts are numbers to compute with: infinities are not."""
     return pc.and_(readable, pc.invert(pc.match_substring_regex(text, "(?i)inf")))
 
 
 def unreadable_count(array: pa.Array, column: Column) -> int:
-    """How many texts of a column are taken for missing because they are no numbers."""
+    """How many texts of a column count as missing because they are not numbers."""
     array = plain(array)
     if (
         column.kind != "numeric"

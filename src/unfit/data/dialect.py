@@ -1,6 +1,6 @@
-"""How a text file is written: what stands between its cells, and which bytes mean which letters.
+"""How a text file is written: what separates its cells, and which encoding it has.
 
-Found out where it is clear: a byte order mark, valid UTF-8, or else one of the two encodings of
+Detected where it is clear: a byte order mark, valid UTF-8, or else one of the two encodings of
 Western Europe; the one delimiter that cuts all of the first lines into as many cells as the header.
 """
 
@@ -35,12 +35,12 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """For reading text: a mark at the beginning is no part of it."""
+        """For reading text: a byte order mark at the beginning is not part of it."""
         return "utf-8-sig" if self.encoding == "utf-8" else self.encoding
 
 
 def checked(delimiter: str | None, encoding: str | None) -> None:
-    """What a person has given, or a sentence that says what is wrong with it."""
+    """Refuse a delimiter or an encoding that cannot be used."""
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise BadInput(f"the delimiter must be one character, such as ';', not {delimiter!r}")
     if encoding is not None:
@@ -58,8 +58,8 @@ def detect(
 ) -> Dialect:
     """The dialect of a file, as far as it is not given.
 
-    like: of other files of its kind: its delimiter is taken if it fits, its encoding if the file is
-    not UTF-8.
+    like: that of similar files; its delimiter is used if it fits, its encoding if the file is not
+    UTF-8.
     """
     checked(delimiter, encoding)
     encoding = encoding or _encoding(open_file, None if like is None else like.encoding)
@@ -111,7 +111,7 @@ def _blocks(open_file: Open) -> Iterator[bytes]:
 
 
 def _delimiter(open_file: Open, dialect: Dialect, like: Dialect | None) -> str:
-    """The one that cuts the header and the next lines alike, into the most cells."""
+    """The one that splits the header and the next lines into the same number of cells, the most."""
     with open_file() as file:
         start = file.read(_SAMPLE)
     text = codecs.getincrementaldecoder(dialect.codec)(errors="replace").decode(start)
@@ -124,7 +124,7 @@ def _delimiter(open_file: Open, dialect: Dialect, like: Dialect | None) -> str:
     if alike:
         return max(alike, key=lambda d: alike[d])  # the first of equals
     header = text.split("\n", 1)[0]
-    often = max(DELIMITERS, key=header.count)  # lines that are not alike are said to be so later
+    often = max(DELIMITERS, key=header.count)  # the reader names the lines that differ
     return often if header.count(often) else ","
 
 

@@ -19,6 +19,7 @@ def write_dataset(
     raw: Raw,
     train: np.ndarray,
     test: np.ndarray,
+    *,
     columns: Sequence[Column],
     norm: float | None,
     min_rows: int,

@@ -5,7 +5,7 @@ One rule for ids, wherever they come from (`id_text` for one value, `build` for 
 - text is kept as it stands but for blanks around it, which are cut off: a CHAR column of PostgreSQL
   pads with them. Inside, everything counts: case, blanks, commas, line breaks, leading zeros.
 - a whole number is written without a point, also where a column of numbers holds 1042.0.
-- two ids of a source that differ in the blanks around them alone are refused, never made one.
+- two ids of a source that differ only in the blanks around them are refused, never merged.
 
 An id is looked for as it is given, then without the blanks around it; ids that an earlier release
 kept with such blanks are found by the first look. `near` finds the ids that are spelled almost so.
@@ -42,7 +42,7 @@ def trim(text: str) -> str:
 def id_text(value: object, what: str = "id") -> str:
     """The text of one id, by the rule for columns; refused where it can be nobody's."""
     if value is None or isinstance(value, bool | bytes | np.bool_):
-        raise BadInput(f"{value!r} is no {what}; ids are texts or numbers")
+        raise BadInput(f"{value!r} is not a {what}; ids are texts or numbers")
     if isinstance(value, str):
         text = str(value)
     elif isinstance(value, int):
@@ -66,8 +66,8 @@ def checked_text(text: str, what: str) -> str:
 
 
 def id_list(text: str, form: str, where: str) -> list[str]:
-    """The ids that a person lists: one a line, blank lines aside, or as a JSON list (`json`), which
-    can also hold ids with line breaks in them."""
+    """The ids that a person lists: one per line, without blank lines, or as a JSON list (`json`),
+    which can also hold ids with line breaks in them."""
     if form == "lines":
         return [line for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
     try:
@@ -85,7 +85,7 @@ def _text_of(value: object, what: str) -> str:
     except (BadInput, pa.ArrowException):
         text = None
     if text is None:
-        raise BadInput(f"{value!r} is no {what}; ids are texts or numbers")
+        raise BadInput(f"{value!r} is not a {what}; ids are texts or numbers")
     return str(text)
 
 
@@ -204,7 +204,7 @@ def fold(texts: pa.Array) -> pa.Array:
 def spellings(text: str) -> list[str]:
     """Some of the ways in which an id that is not here any more may have been spelled: in other
     case, composed or not, without invisible characters, with single blanks, without zeros before a
-    number. Not all that `fold` makes one: what is forgotten is known by its digest alone.
+    number. Not all that `fold` merges: what is forgotten is known only by its digest.
     """
     bare = "".join(c for c in trim(text) if unicodedata.category(c) != "Cf")
     forms = [bare, " ".join(bare.split()), fold(pa.array([text]))[0].as_py()]
@@ -257,8 +257,8 @@ def trimmed(distinct: pa.Array, what: str, where: str) -> pa.Array:
         at = int(np.flatnonzero(np.diff(codes[order]) == 0)[0])
         one, other = (distinct[int(order[i])].as_py() for i in (at, at + 1))
         raise BadInput(
-            f"{where}: {one!r} and {other!r} are each a {what} and differ in the blanks around "
-            "them alone; make them one or make them different in the source"
+            f"{where}: {one!r} and {other!r} are each a {what} and differ only in the blanks "
+            "around them; make them equal or different in the source"
         )
     return bare
 

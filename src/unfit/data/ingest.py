@@ -26,10 +26,10 @@ MAX_CLASSES = 1000
 
 @dataclass
 class Intake:
-    """What reading a source has left out or not understood.
+    """What was left out or not understood while reading a source.
 
-    dropped: rows without a label, subject or row id. unreadable: by column, values that are no
-    numbers and are taken for missing.
+    dropped: rows without a label, subject or row id. unreadable: by column, values that are
+    not numbers and count as missing.
     """
 
     dropped: int = 0
@@ -123,7 +123,7 @@ def _complete(batch: pa.RecordBatch, roles: Roles) -> np.ndarray:
 def _read(
     reader: Reader, batch: pa.RecordBatch, numbers: np.ndarray, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As the reader does; what is wrong is told with its row in the source, gaps and all."""
+    """As the reader does, but errors name the row in the source, even where rows were left out."""
     if len(numbers) == 0:
         return reader.read(batch, 0, where)
     first = int(numbers[0])

@@ -20,7 +20,7 @@ Seen = Literal["numeric", "boolean", "category", "date", "unusable"]
 _DATE = r"^\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?\s*$|^\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\s*$"
 _DISTINCT_UP_TO = 1000
 _EXAMPLES = 3
-# Numbers with a decimal comma; those with one; those with one that cannot be one of thousands.
+# Numbers that may have a decimal comma; that have one; whose comma cannot separate thousands.
 _COMMA = r"^[+-]?\d+(,\d+)?([eE][+-]?\d+)?$"
 _WITH_COMMA = r"^[+-]?\d+,\d+([eE][+-]?\d+)?$"
 _CLEAR_COMMA = r"^[+-]?\d+,(\d{1,2}|\d{4,}|\d+[eE][+-]?\d+)$|^[+-]?(0\d*|\d{4,}),\d{3}$"
@@ -45,7 +45,7 @@ class Profile:
     decimal: Literal[".", ","] = "."
     unclear: bool = False  # whether commas stand before fractions or between thousands
     strays: tuple[tuple[str, int], ...] = ()
-    lenient: bool = False  # numeric by request: what is no number is taken for missing
+    lenient: bool = False  # numeric by request: what is not a number counts as missing
 
     @property
     def kind(self) -> Kind | None:
@@ -58,7 +58,7 @@ class Profile:
 
     @property
     def unreadable(self) -> int:
-        """Values that are there and are no numbers."""
+        """Values that are present and not numbers."""
         return self.rows - self.missing - self.numbers
 
     @property
@@ -67,14 +67,14 @@ class Profile:
         return self.seen == "category" and 2 * self.numbers > self.rows - self.missing
 
     def remark(self) -> str | None:
-        """What a person should know of a column that is read otherwise than they may think."""
+        """What a person should know about a column that is not read as they may expect."""
         known = self.rows - self.missing
         examples = ", ".join(f"{shorten(text)} in row {row}" for text, row in self.strays)
-        verb = "is" if self.unreadable == 1 else "are"
+        verb, count = ("is", "counts") if self.unreadable == 1 else ("are", "count")
         if self.lenient and self.unreadable:
             return (
                 f"column {self.name!r}: {self.numbers:,} of {known:,} values are numbers; "
-                f"{self.unreadable:,} {verb} not ({examples}) and {verb} taken for missing"
+                f"{self.unreadable:,} {verb} not ({examples}) and {count} as missing"
             )
         if self.seen == "category" and self.unclear and self.numbers == known:
             return (
@@ -85,8 +85,8 @@ class Profile:
             return (
                 f"column {self.name!r}: {self.numbers:,} of {known:,} values are numbers, "
                 f"{self.unreadable:,} {verb} not ({examples}), so it is read as a category; "
-                f"--numeric {_quoted(self.name)} reads it as a number and takes "
-                f"{'this one' if self.unreadable == 1 else 'these'} for missing"
+                f"--numeric {_quoted(self.name)} reads it as numbers and counts "
+                f"{'this one' if self.unreadable == 1 else 'these'} as missing"
             )
         return None
 
@@ -298,7 +298,7 @@ def profile(
 
 
 def present(array: pa.Array, is_id: bool = False) -> pa.Array:
-    """Where a column has a value; an id of blanks is none."""
+    """Where a column has a value; an id of blanks counts as missing."""
     text = as_text(array)
     if is_id:
         text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
@@ -319,7 +319,7 @@ def _padded(array: pa.Array) -> bool:
 
 
 def _check_distinct(source: Source, name: str) -> None:
-    """Two ids that differ in the blanks around them alone are refused now, not by `train`."""
+    """Refuse two ids that differ only in the blanks around them now, not in `train`."""
     parts = [pc.unique(as_text(batch.column(name))) for batch in source.blocks([name])]
     distinct = pc.drop_null(pc.unique(pa.chunked_array(parts, pa.string())))
     ids.trimmed(distinct, repr(name), source.name)

@@ -203,9 +203,7 @@ class ModelTable:
         WholeOrAll,
         Field(description="fisher, influence: rows per step; fewer is closer and slower"),
     ] = None
-    period: Annotated[
-        Whole, Field(description="deltagrad: compute every so many steps exactly")
-    ] = 50
+    period: Annotated[Whole, Field(description="deltagrad: one step in so many is exact")] = 50
     burn_in: Annotated[
         int, Field(ge=0, description="deltagrad: number of exact steps at the start")
     ] = 10
@@ -436,7 +434,7 @@ def _column(name: str, table: object) -> Column:
 
 
 def expand(text: str, key: str) -> str:
-    """$NAME stands for an environment variable, so that no password need be written down."""
+    """Replace $NAME by the environment variable, so that no password needs to be written down."""
     found = re.fullmatch(r"\$\{?(\w+)\}?", text)
     if found is None:
         return text

@@ -86,7 +86,16 @@ def write_generation(
 ) -> Encoding:
     columns = config.feature_columns()
     pre = config.preprocessing
-    return write_dataset(folder, raw, train, test, columns, pre.bound, pre.min_rows, progress)
+    return write_dataset(
+        folder,
+        raw,
+        train,
+        test,
+        columns=columns,
+        norm=pre.bound,
+        min_rows=pre.min_rows,
+        progress=progress,
+    )
 
 
 def require_trainable(classes: list[str], test: np.ndarray, label: str) -> None:

@@ -1,7 +1,7 @@
 """Public data sets by name: `load("mnist-b")` gives rows as the paper prepared them.
 
 Files come from the folder UNFIT_DATA, from the cache, or from where they are public; rows are
-prepared once and mapped from then on. A data set of one's own is an `Entry`, and `register`.
+prepared once and mapped from then on. To add one, `register` an `Entry`.
 """
 
 from unfit.data.catalog import prepared
@@ -16,7 +16,7 @@ CATALOG: dict[str, Entry] = {}
 def register(entry: Entry) -> Entry:
     """Add a data set to the catalogue."""
     if not entry.name or not all(c.isalnum() or c in "-_" for c in entry.name):
-        raise BadInput(f"{entry.name!r} is no name: letters, digits, - and _ make one")
+        raise BadInput(f"{entry.name!r} is not a valid name: use letters, digits, - and _")
     if entry.name in CATALOG:
         raise BadInput(f"the catalogue has a data set {entry.name!r} already")
     CATALOG[entry.name] = entry
@@ -38,7 +38,7 @@ def find(name: str) -> Entry:
 
 
 def load(name: str, progress: ProgressCallback | None = None) -> Prepared:
-    """The rows of a data set; `progress(stage, done, total)` hears how far it is."""
+    """The rows of a data set."""
     return prepared.prepare(find(name), progress)
 
 

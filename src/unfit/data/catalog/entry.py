@@ -1,6 +1,6 @@
 """A data set of the catalogue: where its files are, how they become rows, how it is trained.
 
-Plain records; a new data set is one `Entry`. Knows errors alone.
+Plain records; a new data set is one `Entry`. Knows only errors.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ class Parts:
                 )
             for start, stop in blocks(rows):
                 if not np.isfinite(rows[start:stop]).all():
-                    raise BadInput(f"{name}: rows {start} to {stop} hold a number that is none")
+                    raise BadInput(f"{name}: rows {start} to {stop} hold a non-finite number")
         if self.X.shape[1] != self.X_test.shape[1]:
             raise BadInput(f"{name}: training and test rows have different columns")
         present = np.unique(self.y)

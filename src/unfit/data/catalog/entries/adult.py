@@ -38,7 +38,7 @@ def _read_parquet(paths: Mapping[str, Path]) -> Raw:
 
 
 def _read_csv(paths: Mapping[str, Path]) -> Raw:
-    """adult.test opens with a line that is no row, and ends its classes with a full stop."""
+    """adult.test begins with a line that is not a row, and ends its classes with a full stop."""
     halves = []
     for name in ("adult.data", "adult.test"):
         content = paths[name].read_bytes()

@@ -26,7 +26,8 @@ def _read_csv(paths: Mapping[str, Path]) -> Raw:
     for start, stop, what in ((10, 14, "wilderness"), (14, 54, "soil")):
         ones = table[:, start:stop].sum(axis=1) == 1
         if not ones.all():
-            raise BadInput(f"{path.name}: row {int(np.argmin(ones)) + 1} has not one {what}")
+            row = int(np.argmin(ones)) + 1
+            raise BadInput(f"{path.name}: row {row} does not have exactly one {what}")
     return {
         "X_num": table[:, :10],
         "wilderness": table[:, 10:14].argmax(axis=1),
