@@ -73,8 +73,8 @@ def test_no_name_is_taken_twice(folder: Path) -> None:
 
 
 def test_a_package_that_cannot_be_imported_is_named(folder: Path) -> None:
-    install(folder, "orchard", "plum = orchard:Plum", "raise RuntimeError('no rain')\n")
+    install(folder, "desert", "plum = desert:Plum", "raise RuntimeError('no rain')\n")
     found = fruits()
     assert "plum" in found
-    with pytest.raises(Unavailable, match="'plum' of the package orchard cannot .*: no rain"):
+    with pytest.raises(Unavailable, match="'plum' of the package desert cannot .*: no rain"):
         found["plum"]

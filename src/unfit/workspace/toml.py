@@ -30,8 +30,8 @@ HEADER = """\
 # Keys that are commented out show their default or an example.
 """
 FEATURES = """\
-# Features. Constants that are not declared are fitted to the training rows: they are derived from
-# the data, rounded, explained on the model's card, and follow erasures.
+# Features. Constants that are not declared are fitted to the training rows: they are
+# derived from the data, rounded, explained on the model's card, and follow erasures.
 # numeric:  scale = "standard" (mean, sd), "range" (declared min, max) or "none";
 #           missing = "mean", "error" or a number; decimal = "," for 1,5;
 #           unreadable = "missing" (what is not a number counts as missing) or "error"
@@ -76,7 +76,7 @@ def _proposed(column: Profile, max_categories: int) -> dict[str, object]:
         return {"kind": "boolean", "missing": "mean"}
     if column.kind == "category":
         return {"kind": "category", "max_categories": max_categories, "unseen": "ignore"}
-    made = {"kind": column.kind, "scale": "standard", "missing": "mean"}
+    made: dict[str, object] = {"kind": column.kind, "scale": "standard", "missing": "mean"}
     if column.decimal == ",":
         made["decimal"] = ","
     if column.lenient:
@@ -106,7 +106,7 @@ def _keys(table: type, values: Mapping[str, Any], keys: Sequence[str] | None) ->
     """A line for each key, or the named ones: its value, or an example of it that is commented out,
     and what its description says."""
     hints = get_type_hints(table, include_extras=True)
-    for name in keys or [f.name for f in fields(table)]:  # type: ignore[arg-type]  # a dataclass
+    for name in keys or [f.name for f in fields(table)]:
         about = [m for m in hints[name].__metadata__ if isinstance(m, FieldInfo)][-1]
         value, off = values[name], ""
         if value is None:

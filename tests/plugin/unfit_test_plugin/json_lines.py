@@ -54,4 +54,9 @@ class JsonLines(Source):
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else value if isinstance(value, str) else json.dumps(value)
+    """As unfit writes ids and categories: whole numbers without a point."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value)

@@ -158,14 +158,14 @@ def _retrieve(file: File, folder: Path, missing: str, progress: ProgressCallback
         )
     except HTTPError as error:
         answer = error.response
-        raise Unavailable(
-            f"{file.url} answers {answer.status_code} {answer.reason}; {missing}"
-        ) from None
+        said = "an error" if answer is None else f"{answer.status_code} {answer.reason}"
+        raise Unavailable(f"{file.url} answers {said}; {missing}") from None
     except RequestException as error:
         first = _first_cause(error)
         if isinstance(first, IncompleteRead):
+            left = first.expected or 0
             raise Unavailable(
-                f"the download of {file.name} ended after {first.partial:,} of {bar.total:,} "
+                f"the download of {file.name} ended after {bar.total - left:,} of {bar.total:,} "
                 "bytes; nothing was kept: run again"
             ) from None
         reason = getattr(first, "strerror", None) or first
