@@ -34,9 +34,9 @@ from unfit.cli import app, story
 from unfit.clock import now
 from unfit.service.api import schemas
 from unfit.service.auth import COOKIE
-from unfit.service.worker import PURGE_SECONDS
 from unfit.store.leases import LEASE_SECONDS
 from unfit.workspace import Workspace
+from unfit.workspace.purge_schedule import PURGE_SECONDS
 from unfit.workspace.results import Forgotten
 
 ROOT = Path(__file__).resolve().parents[1]

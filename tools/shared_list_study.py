@@ -225,7 +225,7 @@ def remembered(ws: Workspace, listed: list[str]) -> list[str]:
     version = ws.store.versions.active()
     assert version is not None
     assert version.generation is not None
-    dataset = Dataset(ws.folder / "data" / version.generation)
+    dataset = Dataset(ws.layout.generation(version.generation))
     gone = {row for row, _ in ws.store.forgotten.rows()}
     found = []
     for person in listed:

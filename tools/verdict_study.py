@@ -29,9 +29,10 @@ from unfit.lifecycle.policy import Disparity, Distance, LogLoss
 from unfit.methods import State
 from unfit.workspace import Workspace, init
 from unfit.workspace.audit import Report
-from unfit.workspace.erasure import evaluate, resolve_ids
+from unfit.workspace.erasure import resolve_ids
 from unfit.workspace.model import Model
 from unfit.workspace.stopwatch import Stopwatch
+from unfit.workspace.unlearning import Unlearning
 
 PERSON, LABEL = "patient_nbr", "readmitted"
 
@@ -130,7 +131,14 @@ def rare_label(ws: Workspace, table: pa.Table, share: float) -> tuple[dict[str, 
         ids = [("subject", str(who)) for who in chosen]
         positions = resolve_ids(session, ids).positions  # type: ignore[arg-type]
         loaded = session.ready_model()
-        step, _ = evaluate(session, loaded, positions, np.random.default_rng(0), Stopwatch())
+        work = Unlearning(
+            session=session,
+            before=session.require_version(),
+            model=loaded,
+            positions=positions,
+            watch=Stopwatch(),
+        )
+        step = work.evaluate(np.random.default_rng(0)).step
         audit = _audit_of(loaded, step.state, positions)
     facts = step.facts
     said: dict[str, object] = {

@@ -18,7 +18,7 @@ from unfit import points
 from unfit.clock import now
 from unfit.service import worker as worker_module
 from unfit.store.records import Job
-from unfit.workspace import Workspace
+from unfit.workspace import Workspace, purge_schedule
 from unfit.workspace.holder import here, started_at
 
 
@@ -75,9 +75,9 @@ def test_after_a_commit_and_a_quiet_moment_statistics_are_kept(
         version = ws.store.versions.active()
         assert version is not None
         assert version.number == 2
-        loaded = at_work.worker._workspace._session.model
-        assert loaded is not None
-        assert loaded.version.number == 2
+        session = at_work.worker._workspace._session
+        assert session.model is not None
+        assert session.model.version_id == version.id
 
 
 def test_a_cancelled_request_is_purged_though_nothing_is_to_be_applied(kept: Kept) -> None:
@@ -322,8 +322,8 @@ def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:
                 if path.is_file():
                     assert f"p{i:04d}".encode() not in path.read_bytes(), path
         ws.forget(subjects=["p0006"])
-        assert ws.store.model.read().purge_due  # the next ones are left to `tidy` as well
-    with kept.open() as ws:  # killed before it tidied up: the next one does
+        assert ws.store.model.read().purge_due  # the next ones are left to `purge` as well
+    with kept.open() as ws:  # killed before it purged: the next one does
         ws.apply()
         assert not ws.store.model.read().purge_due
         assert ws.audit(random_state=0).audit.n_deleted > 0
@@ -333,7 +333,7 @@ def test_a_worker_purges_once_for_many_batches(kept: Kept, monkeypatch: pytest.M
     """Batch after batch is applied between two purges, not only up to the first of them."""
     reached: list[str] = []
     monkeypatch.setattr(points, "observer", reached.append)
-    monkeypatch.setattr(worker_module, "PURGE_SECONDS", 3600.0)
+    monkeypatch.setattr(purge_schedule, "PURGE_SECONDS", 3600.0)
     with kept.open() as ws, working(kept.folder) as at_work:
         for i in range(6):
             ws.submit(subjects=[f"p{i:04d}"])
@@ -342,7 +342,7 @@ def test_a_worker_purges_once_for_many_batches(kept: Kept, monkeypatch: pytest.M
                 until(lambda: reached.count("purge.done"), "the first purge")
         assert reached.count("purge.start") == 1
         assert ws.store.model.read().purge_due
-        at_work.worker._purge_at = 0.0
+        at_work.worker._workspace.schedule.next_purge = 0.0
         until(lambda: not ws.store.model.read().purge_due, "the next purge")
         assert reached.count("purge.start") == 2
 
@@ -351,10 +351,10 @@ def test_a_worker_that_ends_leaves_no_bytes_behind(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It purges once in a while; when it is told to stop, at once."""
-    monkeypatch.setattr(worker_module, "PURGE_SECONDS", 3600.0)
+    monkeypatch.setattr(purge_schedule, "PURGE_SECONDS", 3600.0)
     with kept.open() as ws:
         with working(kept.folder) as at_work:
-            at_work.worker._purge_at = float("inf")
+            at_work.worker._workspace.schedule.next_purge = float("inf")
             ws.submit(subjects=["p0003"])
             applied(ws, 1)
             assert ws.store.model.read().purge_due

@@ -47,9 +47,8 @@ def test_who_sees_the_card_alone_cannot_tell_a_rare_name_from_none(tmp_path: Pat
     """As the service does: a name that few hold may be one person's."""
     kept, _ = trained(tmp_path)
     with kept.open() as ws:
-        model, roles = ws.active_model(), ws.config.the_roles()
-        asked, kind = shops(["Hof", "Sylt", "Atlantis"]), ws.config.source
-        made = predict_file(model, asked, None, None, roles, kind)
+        model, asked = ws.active_model(), shops(["Hof", "Sylt", "Atlantis"])
+        made = predict_file(model, asked, ws.config)
         assert (made.rare, made.unseen) == (1, 2)
         assert "Hof" in str(model.card.to_json())
         assert "Sylt" not in str(model.card.to_json())

@@ -202,9 +202,7 @@ def test_rows_erased_during_an_audit_stay_in_it(
     monkeypatch.setattr(datasets, "IN_MEMORY", in_memory)
     with make(tmp_path / "w", None, table=TABLE).open() as ws:
         with ws.session() as session:
-            evidence = audit.gather(
-                session.open_model(), ws.config, session.retained, session.store, None
-            )
+            evidence = audit.gather(session, None)
         before = np.array(evidence.data.rows.X)
         ws.forget(subjects=[subject(ws)])
         with ws.session() as session:

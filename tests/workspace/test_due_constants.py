@@ -138,7 +138,7 @@ def test_sums_follow_erasures_as_if_made_anew(workspace: Workspace) -> None:
         workspace.forget(subjects=[who])
         with workspace.session() as session:
             loaded = session.open_model()
-            kept, encoding = constants.kept_sums(loaded), loaded.card.encoding
+            kept, encoding = loaded.sums.kept, loaded.card.encoding
             fresh = constants.sums_of_training_rows(loaded.dataset, loaded.live, encoding)
             for name in ("known", "totals", "squares", "lengths"):
                 assert getattr(kept, name) == getattr(fresh, name)

@@ -152,7 +152,7 @@ def test_rows_without_label_or_subject_are_refused_or_left_out(tmp_path: Path) -
     said = run("train", "-w", tmp_path / "w").stdout
     assert "rows left out because label, subject or id is missing: 4" in said
     with Workspace(tmp_path / "w") as ws:
-        dataset = ws._session.data_folder / "rows-1"
+        dataset = ws.layout.generation("rows-1")
         assert dataset.is_dir()
         assert ws.forget(rows=["r00010"]).rows == 1
         assert ws.forget(rows=["r00011"]).matched == "none"

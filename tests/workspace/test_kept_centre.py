@@ -63,13 +63,13 @@ def test_a_file_from_before_centres_were_kept_is_gone_on_with(noisy: Kept) -> No
     """Its centre is trained again from the weights it has, and the next file holds it."""
     with noisy.open() as ws, ws.session() as session:
         loaded, before = session.open_model(), session.open_model().state.centre
-        arrays = session.artifacts.arrays(loaded.version.model_sha)
+        arrays = session.artifacts.arrays(session.active.model_sha)
         old = {name: np.array(value) for name, value in arrays.items() if name != "centre"}
         assert len(old) == len(arrays) - 1
         sha = session.artifacts.put_arrays(old)
         from unfit.workspace.model import open_model
 
-        version = replace(loaded.version, model_sha=sha, statistics_sha=None)
-        found = open_model(version, session.artifacts, session.data_folder).state
+        version = replace(session.active, model_sha=sha, statistics_sha=None)
+        found = open_model(version, session.artifacts, session.layout).state
         np.testing.assert_allclose(found.centre, before, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(found.weights, loaded.state.weights)

@@ -17,7 +17,7 @@ from unfit.core.kernels import kernels_loaded
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 from unfit.store.records import Times
-from unfit.workspace import Workspace, erasure, workspace
+from unfit.workspace import Workspace, erasure, retraining, training
 from unfit.workspace.stopwatch import Stopwatch, warm_up
 
 
@@ -48,7 +48,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         }
     )  # fmt: skip
     monkeypatch.setattr(points, "observer", made.reached)
-    for module in (erasure, workspace):
+    for module in (erasure, training, retraining):
         monkeypatch.setattr(module, "Stopwatch", partial(Stopwatch, made))
     return made
 

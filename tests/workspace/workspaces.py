@@ -78,7 +78,7 @@ def remembers(ws: Workspace, subject: str) -> bool:
     version = ws.store.versions.active()
     assert version is not None
     assert version.generation is not None
-    dataset = Dataset(ws.folder / "data" / version.generation)
+    dataset = Dataset(ws.layout.generation(version.generation))
     rows = dataset.subject_rows(subject)
     gone = {row for row, _ in ws.store.forgotten.rows()}
     return rows is not None and not gone.issuperset(dataset["numbers"][rows].tolist())
@@ -90,7 +90,7 @@ def signature(ws: Workspace) -> dict:
     version = session.store.versions.active()
     live: list[int] = []
     if version is not None and version.generation is not None:
-        dataset = Dataset(session.data_folder / version.generation)
+        dataset = Dataset(ws.layout.generation(version.generation))
         live = dataset["numbers"][dataset.live].tolist()
 
     listed = session.deletions.read().ids if session.deletions.exists() else []
@@ -108,9 +108,9 @@ def signature(ws: Workspace) -> dict:
             for r in session.store.requests.find()
         ],
         "decisions": [(d.version, d.action, d.reason) for d in session.store.decisions.find()],
-        "artifacts": names(session.artifacts.folder),
-        "data": names(session.data_folder),
-        "retained": names(session.retained),
+        "artifacts": names(ws.layout.artifacts),
+        "data": names(ws.layout.data),
+        "retained": names(ws.layout.retained),
         "list": list(dict.fromkeys(listed)),
         "purge_due": session.store.model.read().purge_due,
     }

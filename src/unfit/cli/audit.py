@@ -62,7 +62,7 @@ def audit(
             made = ws.audit(
                 deleted=deleted, threshold=threshold, draws=draws, random_state=random_state
             )
-        page = report or ws.folder / "reports" / f"audit-{made.version}.html"
+        page = report or ws.layout.audit_report(made.version)
         if report is None:
             disk.private_folder(page.parent)
         else:

@@ -27,6 +27,7 @@ from unfit.pages.story import StoryFacts, Wave, story_page
 from unfit.progress import ProgressCallback
 from unfit.workspace import Workspace, init
 from unfit.workspace.audit import Report
+from unfit.workspace.layout import deletion_list_name
 from unfit.workspace.results import Forgotten, Trained
 
 MARK = ".unfit-demo"
@@ -162,7 +163,7 @@ def customers(seed: int = 0) -> pa.Table:
 def _clear(output: Path) -> None:
     if (output / MARK).exists():
         disk.remove(output)
-        disk.remove(output.with_name(f"{output.name}.forgotten"))
+        disk.remove(output.with_name(deletion_list_name(output)))
     elif output.exists():
         raise BadInput(
             f"{output} already exists and is not a demo; name another folder with --output"

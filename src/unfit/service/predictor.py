@@ -13,9 +13,8 @@ from unfit.errors import BadInput, Unavailable
 from unfit.store.change_counter import Seen
 from unfit.workspace import Workspace
 from unfit.workspace.list_format import Position
-from unfit.workspace.list_watch import ListWatch
 from unfit.workspace.model import ReleasedModel
-from unfit.workspace.model_cache import ModelCache
+from unfit.workspace.model_cache import ListWatch, ModelCache
 
 
 @dataclass(frozen=True)

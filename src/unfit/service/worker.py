@@ -25,9 +25,7 @@ from unfit.workspace.holder import Holder
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0
 QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
-PURGE_SECONDS = 1.0  # between purges: nobody writes meanwhile, and readers may have to wait
 FAILED_SECONDS = 1.0  # before the next try of anything
-EXPIRE_SECONDS = 1.0  # between looks for rows that were kept for audits long enough
 CATCH_UP_SECONDS = 1.0  # between looks at the deletion list
 NICENESS = 10
 
@@ -46,8 +44,6 @@ class Worker:
         self._lost = threading.Event()
         self._child: tuple[Job, Child] | None = None
         self._quiet_since: float | None = None
-        self._purge_at, self._purge_pause = 0.0, PURGE_SECONDS
-        self._expire_at = 0.0
         self._caught_up_at = 0.0
 
     def run(self) -> None:
@@ -138,13 +134,9 @@ class Worker:
     def _apply(self) -> bool:
         """What waits, all together; now and then what they leave behind is purged."""
         pending, due = self._store.requests.waiting()
-        at = time.monotonic()
-        if due and at >= self._purge_at:
-            if self._try("purge", self._workspace.purge):
-                self._purge_pause = PURGE_SECONDS
-            else:  # somebody reads the database: ever less often
-                self._purge_pause = min(30.0, 2 * self._purge_pause)
-            self._purge_at = time.monotonic() + self._purge_pause
+        if due and self._workspace.schedule.purge_is_due():
+            finished = self._try("purge", self._workspace.purge)
+            self._workspace.schedule.note_purge(bool(finished))
         if not pending:
             return False
         started = time.perf_counter()
@@ -159,10 +151,8 @@ class Worker:
     def _expire(self) -> None:
         """Deleted rows that were kept for audits leave in time, also when nobody asks for anything
         and while a retraining holds the workspace."""
-        at = time.monotonic()
-        if at < self._expire_at:
+        if not self._workspace.schedule.expiry_is_due():
             return
-        self._expire_at = at + EXPIRE_SECONDS
         removed = self._try("expire", self._workspace.purge_expired)
         if removed:
             self._log.line("expired", rows=removed)

@@ -1,7 +1,7 @@
 """The audit of a workspace, and the deleted rows it may look at.
 
-Deleted rows come from the audit window, if the owner keeps one, or from the auditor's own file.
-They are kept as they came, so that they can be encoded as the model in use wants them.
+Deleted rows come from the audit window, if the owner keeps one, or from the auditor's own file;
+either way they are encoded for the active model.
 """
 
 from collections import Counter
@@ -13,12 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import parquet
 
-from unfit import disk
 from unfit.audit import Audit, Question, compare
 from unfit.core.objective import Rows
-from unfit.data.dataset import Dataset
 from unfit.data.encoding import Reader
 from unfit.data.roles import Roles
 from unfit.data.sources import Location, Source, open_source
@@ -35,8 +32,9 @@ from unfit.workspace.constants import differing
 from unfit.workspace.constants import verdict as constants_verdict
 from unfit.workspace.model import Model
 from unfit.workspace.requests import forgotten_before
+from unfit.workspace.retention import LABEL
+from unfit.workspace.session import Session
 
-LABEL = "__label__"  # in retained files; unfit.toml allows no feature of that name
 _ASKED = ("threshold",)  # no finding
 _OF_DELETED = (
     *(f.name for f in fields(Audit) if f.name.startswith("deleted_")),
@@ -45,7 +43,7 @@ _OF_DELETED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """An audit with where it was made and what is known of the deleted rows."""
 
@@ -78,9 +76,12 @@ class Report:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Report":
         """From what `as_dict` gave, as the records keep it."""
-        own = {f.name: content[f.name] for f in fields(cls)
-               if f.name not in ("audit", "id", "constants")}  # fmt: skip
-        return cls(Audit.of(content), **own, constants=tuple(content.get("constants", ())))
+        others = [f.name for f in fields(cls) if f.name not in ("audit", "id", "constants")]
+        return cls(
+            audit=Audit.of(content),
+            constants=tuple(content.get("constants", ())),
+            **{name: content[name] for name in others},
+        )
 
     def recorded(self, min_rows: int) -> "Report":
         """What is kept of it for good: it must not be an equation about somebody.
@@ -105,18 +106,24 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self.audit) | {
-            "disparities": list(self.audit.disparities), "version": self.version,
-            "method": self.method, "sigma": self.sigma, "deleted_from": self.deleted_from,
-            "n_available": self.n_available, "passed": self.passed, "outcome": self.outcome,
-            "verdict": self.verdict, "constants": list(self.constants),
-        }  # fmt: skip
+            "disparities": list(self.audit.disparities),
+            "version": self.version,
+            "method": self.method,
+            "sigma": self.sigma,
+            "deleted_from": self.deleted_from,
+            "n_available": self.n_available,
+            "passed": self.passed,
+            "outcome": self.outcome,
+            "verdict": self.verdict,
+            "constants": list(self.constants),
+        }
 
 
 def _rounded(value: float) -> float:
     return float(f"{value:.3g}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """All an audit looks at, in memory: erasures may go on while it is weighed."""
 
@@ -163,20 +170,25 @@ class Evidence:
         )
 
 
-def gather(
-    model: Model, config: Config, retained: Path, store: Store, deleted: Path | None
-) -> Evidence:
-    """Copy what is needed; the writer's lock is held."""
+def gather(session: Session, deleted: Path | None) -> Evidence:
+    """Copy what is needed; the writer's lock is held. deleted: the auditor's own file of rows."""
+    model, config = session.open_model(), session.config
     if deleted is not None:
-        rows, origin = _from_file(deleted, model, config, store), deleted.name
+        rows, origin = _from_file(deleted, model, config, session.store), deleted.name
     else:
-        rows, origin = _from_window(retained, model), "the audit window"
-    test = model.test_rows().take(model.test_positions(np.empty(0, np.int64)))
-    gone = sum(v.deleted for v in store.versions.find())
+        rows, origin = _from_window(session.layout.retained, model), "the audit window"
     return Evidence(
-        model.version, model.method, model.card.method, model.state, model.data.copied(),
-        test, rows, origin, gone, differing(model),
-    )  # fmt: skip
+        version=session.require_version(),
+        method=model.method,
+        name=model.card.method,
+        state=model.state,
+        data=model.data.copied(),
+        test=model.test_rows().take(model.test_positions(np.empty(0, np.int64))),
+        deleted=rows,
+        deleted_from=origin,
+        n_deleted=sum(v.deleted for v in session.store.versions.find()),
+        constants=differing(model.card.encoding, model.dataset, model.live),
+    )
 
 
 def check_request(threshold: float, draws: int | None) -> None:
@@ -280,22 +292,3 @@ def _rows(X: np.ndarray, texts: list[str], model: Model) -> Rows:
     place = {name: i for i, name in enumerate(model.card.classes)}
     codes = np.array([place.get(text, -1) for text in texts], np.int32)
     return Rows(X, codes, model.card.fit_intercept)
-
-
-def retain(folder: Path, number: int, dataset: Dataset, positions: np.ndarray) -> None:
-    """Keep deleted rows as they came, for audits until their window ends."""
-    columns: dict[str, pa.Array] = {}
-    a = b = 0
-    for name, kind in dataset.columns:
-        if kind == "category":
-            texts = np.array([t or "" for t in dataset.vocabularies[b]], object)
-            columns[name] = pa.array(texts[dataset["codes"][positions, b]].tolist(), pa.string())
-            b += 1
-        else:
-            columns[name] = pa.array(dataset["values"][positions, a], from_pandas=True)
-            a += 1
-    labels = np.array([t or "" for t in dataset.label_texts], object)
-    columns[LABEL] = pa.array(labels[dataset["labels"][positions]].tolist(), pa.string())
-    disk.private_folder(folder)
-    with disk.replacing(folder / f"{number}.parquet") as file:
-        parquet.write_table(pa.table(columns), file)

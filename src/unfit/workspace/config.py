@@ -31,8 +31,8 @@ from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
 from unfit.lifecycle import policy as policies
 from unfit.methods import METHODS, OFFERED, Settings
+from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 
-FILE = "unfit.toml"
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
@@ -400,16 +400,16 @@ class Config:
 
     def store_url(self, folder: Path) -> str:
         url = expand(self.store.url, "store.url")
-        return f"sqlite:///{(folder / 'unfit.db').resolve()}" if url == "sqlite" else url
+        return f"sqlite:///{Layout(folder).database.resolve()}" if url == "sqlite" else url
 
     def list_path(self, folder: Path) -> Path:
         """The deletion list, outside the workspace."""
         root = folder.resolve()
-        named = self.retention.deletion_list or f"../{root.name}.forgotten"
+        named = self.retention.deletion_list or f"../{deletion_list_name(root)}"
         path = (root / Path(named).expanduser()).resolve()
         if path.is_relative_to(root):
             raise BadInput(
-                f"{FILE}: retention.deletion_list must lie outside the workspace, so that a "
+                f"{CONFIG_FILE}: retention.deletion_list must lie outside the workspace, so that a "
                 "restored backup finds what was forgotten since"
             )
         return path
@@ -420,7 +420,7 @@ _COLUMN = TypeAdapter(Column)
 
 
 def _column(name: str, table: object) -> Column:
-    where = f"{FILE}: columns.{name}"
+    where = f"{CONFIG_FILE}: columns.{name}"
     if not isinstance(table, Mapping):
         raise BadInput(f"{where} must be a table")
     known = {f.name for f in fields(Column)} - {"name"}
@@ -439,21 +439,23 @@ def expand(text: str, key: str) -> str:
     if found is None:
         return text
     if found[1] not in os.environ:
-        raise BadInput(f"{FILE}: {key} names the variable {found[1]}, which is not set")
+        raise BadInput(f"{CONFIG_FILE}: {key} names the variable {found[1]}, which is not set")
     return os.environ[found[1]]
 
 
 def read(folder: Path) -> Config:
     """The checked configuration of a workspace."""
-    path = folder / FILE
+    path = Layout(folder).config
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise BadInput(f"{folder} is not a workspace: it has no {FILE}; see `unfit init`") from None
+        raise BadInput(
+            f"{folder} is not a workspace: it has no {CONFIG_FILE}; see `unfit init`"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{FILE} cannot be read: {error}") from None
+        raise BadInput(f"{CONFIG_FILE} cannot be read: {error}") from None
     except OSError as error:
-        raise BadInput(f"{FILE} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{CONFIG_FILE} cannot be read: {error.strerror}") from None
     return check(content)
 
 
@@ -463,19 +465,21 @@ def check(content: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         raise _said(error) from None
     if (config.source.path is None) == (config.source.url is None):
-        raise BadInput(f"{FILE}: source needs either path or url")
+        raise BadInput(f"{CONFIG_FILE}: source needs either path or url")
     checked(config.source.delimiter, config.source.encoding)
     columns = config.feature_columns()
     if not columns:
-        raise BadInput(f"{FILE}: columns is empty; a model needs at least one")
+        raise BadInput(f"{CONFIG_FILE}: columns is empty; a model needs at least one")
     for name in config.the_roles().names():
         if name in config.columns:
-            raise BadInput(f"{FILE}: columns.{name} is the label, subject or row id")
+            raise BadInput(f"{CONFIG_FILE}: columns.{name} is the label, subject or row id")
     when = config.policy.retrain_when
     if len(when) > 1 and {"always", "never"} & set(when):
-        raise BadInput(f"{FILE}: policy.retrain_when names 'always' or 'never' beside others")
+        raise BadInput(
+            f"{CONFIG_FILE}: policy.retrain_when names 'always' or 'never' beside others"
+        )
     if "__label__" in config.columns:
-        raise BadInput(f"{FILE}: columns.__label__ is a name that unfit needs itself")
+        raise BadInput(f"{CONFIG_FILE}: columns.__label__ is a name that unfit needs itself")
     METHODS[config.model.method](config.model.settings())  # says if the solver does not fit
     return config
 
@@ -494,15 +498,15 @@ def _said(error: ValidationError, prefix: str = "") -> BadInput:
     if wrong == "value_error":
         inner = first["ctx"]["error"]
         if isinstance(inner, BadInput):
-            return BadInput(f"{FILE}: {inner}")
-        return BadInput(f"{FILE}: {key} {inner}")
+            return BadInput(f"{CONFIG_FILE}: {inner}")
+        return BadInput(f"{CONFIG_FILE}: {key} {inner}")
     if wrong in ("unexpected_keyword_argument", "extra_forbidden"):
-        return BadInput(f"{FILE}: {key} is not a known key")
+        return BadInput(f"{CONFIG_FILE}: {key} is not a known key")
     if wrong in ("missing", "missing_argument"):
-        return BadInput(f"{FILE}: {key} is missing")
+        return BadInput(f"{CONFIG_FILE}: {key} is missing")
     message = (first["msg"][0].lower() + first["msg"][1:]).replace("tuple", "list")
     shown = repr(first["input"])[:60]
-    return BadInput(f"{FILE}: {key}: {message}, got {shown}")
+    return BadInput(f"{CONFIG_FILE}: {key}: {message}, got {shown}")
 
 
 def retention(audit_window: str, deletion_list: str) -> RetentionTable:

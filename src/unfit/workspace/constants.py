@@ -1,7 +1,7 @@
 """Whether a model's constants are those of a fit on the rows that remain, and what is due if not.
 
-Sums of the training rows are kept in memory beside the model and follow each erasure; no file holds
-them, since the rows that remain say the same. Held-out rows do not count.
+The sums that constants are made of are kept in memory beside the model and follow each erasure. No
+file holds them, because the rows that remain say the same. Held-out rows do not count.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,10 +12,9 @@ import numpy as np
 from unfit.data.constants import Sums, lengths_of, refitted, sums_of
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import BLOCK, Encoded, Encoding
-from unfit.workspace.model import Model
 
 SHOWN = 3  # reasons that a decision names
-EARLIER = (
+UNROUNDED = (
     "the constants on the model's card were fitted by an earlier version of unfit, which did not "
     "round them"
 )
@@ -41,7 +40,7 @@ class Changes:
 
 
 def sums_at(dataset: Dataset, positions: np.ndarray, encoding: Encoding) -> Sums:
-    """Of some rows."""
+    """The sums of the rows at some positions."""
     sizes = [len(texts) for texts in dataset.vocabularies]
     total = Sums.of(dataset["values"][positions], dataset["codes"][positions], sizes)
     if not encoding.norm_fitted:
@@ -50,7 +49,7 @@ def sums_at(dataset: Dataset, positions: np.ndarray, encoding: Encoding) -> Sums
 
 
 def sums_of_training_rows(dataset: Dataset, live: np.ndarray, encoding: Encoding) -> Sums:
-    """Of all training rows that are there: one pass."""
+    """The sums of all training rows that remain, in one pass."""
     rows = list(_blocks(dataset.n_train, live))
     values, codes, X = dataset["values"], dataset["codes"], dataset["X"]
     sizes = [len(texts) for texts in dataset.vocabularies]
@@ -65,7 +64,7 @@ def sums_of_training_rows(dataset: Dataset, live: np.ndarray, encoding: Encoding
 
 
 def _lengths(X: np.ndarray, encoding: Encoding) -> dict[int, int]:
-    """As they were before the rows were divided by the bound, a power of two."""
+    """Lengths as they were before the rows were divided by the bound, a power of two."""
     power = int(np.log2(encoding.norm))
     return {k + power: count for k, count in lengths_of(np.ascontiguousarray(X)).items()}
 
@@ -76,74 +75,97 @@ def _blocks(n: int, live: np.ndarray) -> Iterator[slice | np.ndarray]:
         yield part if live[part].all() else start + np.flatnonzero(live[part])
 
 
-def kept_sums(model: Model) -> Sums:
-    """Those of the model version; made if they are not at hand."""
-    if model.sums is None:
-        encoding = model.card.encoding
-        model.sums = sums_of_training_rows(model.dataset, model.live, encoding)
-    return model.sums
+@dataclass
+class RunningSums:
+    """The sums of the training rows that remain: made when they are first needed, then kept."""
+
+    dataset: Dataset
+    kept: Sums | None = None
+    _foreseen: tuple[np.ndarray, Changes] | None = None  # what was asked last
+
+    def make(self, encoding: Encoding, live: np.ndarray) -> Sums | None:
+        """The sums; None for a card whose constants were never rounded."""
+        if self.kept is None and encoding.min_rows is not None:
+            self.kept = sums_of_training_rows(self.dataset, live, encoding)
+        return self.kept
+
+    def changes(self, encoding: Encoding, live: np.ndarray, positions: np.ndarray) -> Changes:
+        """What it means for the constants that rows leave, whether of training or held out."""
+        kept = self.make(encoding, live)
+        if kept is None:
+            return Changes((UNROUNDED,), tuple(c.column.name for c in _fitted(encoding)), encoding)
+        if self._foreseen is not None and self._foreseen[0] is positions:  # asked more than once
+            return self._foreseen[1]
+        leaving = positions[positions < self.dataset.n_train]
+        live = live.copy()
+        live[positions] = False
+        total = kept - sums_at(self.dataset, leaving, encoding)
+        found = compare(encoding, self.dataset, live, total)
+        self._foreseen = positions, found
+        return found
+
+    def subtract(self, encoding: Encoding, leaving: np.ndarray) -> None:
+        """Follow an erasure, before the rows are zeroed."""
+        if self.kept is not None:
+            self.kept = self.kept - sums_at(self.dataset, leaving, encoding)
+        self._foreseen = None
 
 
-def prepare_sums(model: Model) -> None:
-    """Make the sums ahead of the next erasure."""
-    if model.card.encoding.min_rows is not None:
-        kept_sums(model)
-
-
-def changes(model: Model, positions: np.ndarray) -> Changes:
-    """What it means for the constants that rows leave, of either part."""
-    encoding = model.card.encoding
-    if encoding.min_rows is None:
-        return Changes((EARLIER,), tuple(c.column.name for c in _fitted(encoding)), encoding)
-    if model.foreseen is not None and model.foreseen[0] is positions:  # asked more than once
-        return model.foreseen[1]
-    leaving = positions[positions < model.dataset.n_train]
-    total = kept_sums(model) - sums_at(model.dataset, leaving, encoding)
-    live = model.live.copy()
-    live[positions] = False
-    found = compare(encoding, model.dataset, live, total)
-    model.foreseen = positions, found
-    return found
-
-
-def differing(model: Model) -> tuple[str, ...]:
-    """For an audit: columns whose constants are not those of a fit on the raw values that remain,
-    all of which are read again; '' stands for the norm bound."""
-    encoding = model.card.encoding
+def differing(encoding: Encoding, dataset: Dataset, live: np.ndarray) -> tuple[str, ...]:
+    """The columns whose constants are not those of a fit on the raw values that remain, all of
+    which are read again for it; '' stands for the norm bound."""
     if encoding.min_rows is None:
         return tuple(c.column.name for c in _fitted(encoding))
-    total = sums_of_training_rows(model.dataset, model.live, encoding)
-    return compare(encoding, model.dataset, model.live, total).differing
-
-
-def without(model: Model, leaving: np.ndarray) -> None:
-    """The sums follow an erasure; before the rows are zeroed."""
-    if model.sums is not None:
-        gone = sums_at(model.dataset, leaving, model.card.encoding)
-        model.sums = model.sums - gone
-    model.foreseen = None
+    total = sums_of_training_rows(dataset, live, encoding)
+    return compare(encoding, dataset, live, total).differing
 
 
 def _fitted(encoding: Encoding) -> list[Encoded]:
     return [c for c in encoding.columns if c.constants == "fitted"]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Remaining:
+    """The rows that remain, of training and held out, and the sums of the training rows."""
+
+    dataset: Dataset
+    live: np.ndarray
+    sums: Sums
+    min_rows: int
+
+    def any_number_missing(self, column: int) -> bool:
+        return self._any(np.isnan, "values", column)
+
+    def any_of(self, codes: Sequence[int], column: int) -> bool:
+        """Whether a row holds one of these categories."""
+        return self._any(lambda found: np.isin(found, codes), "codes", column)
+
+    def _any(self, test: Callable[[np.ndarray], np.ndarray], array: str, column: int) -> bool:
+        values = self.dataset[array]
+        blocks = _blocks(len(self.live), self.live)
+        return any(bool(test(values[at, column]).any()) for at in blocks)
+
+
 def compare(encoding: Encoding, dataset: Dataset, live: np.ndarray, total: Sums) -> Changes:
-    """An encoding with the one that sums of the training rows give; live: rows of either part."""
+    """Compare an encoding with the one that the sums of the training rows give.
+
+    live: mask over all rows, of training and held out.
+    """
     fresh = refitted(encoding, dataset.vocabularies, total)
+    rows = _Remaining(dataset=dataset, live=live, sums=total, min_rows=encoding.min_rows or 1)
     due: list[str] = []
     columns: list[str] = []
     made: list[Encoded] = []
-    a = b = 0
+    numbers = categories = 0
     for old, new in zip(encoding.columns, fresh.columns, strict=True):
         if old.column.kind == "category":
-            said, one = _categories(old, new, dataset, live, b, total, encoding.min_rows or 1)
-            b += 1
+            reasons, one = _compare_categories(old, new, rows, categories)
+            categories += 1
         else:
-            said, one = _numbers(old, new, dataset, live, a)
-            a += 1
-        due += said
-        columns += [old.column.name] * (bool(said) or one != old)
+            reasons, one = _compare_numbers(old, new, rows, numbers)
+            numbers += 1
+        due += reasons
+        columns += [old.column.name] * (bool(reasons) or one != old)
         made.append(one)
     if fresh.norm != encoding.norm:
         due.append("the bound on the length of a row changed after rounding")
@@ -152,49 +174,46 @@ def compare(encoding: Encoding, dataset: Dataset, live: np.ndarray, total: Sums)
     return Changes(tuple(due), tuple(columns), kept)
 
 
-def _numbers(
-    old: Encoded, new: Encoded, dataset: Dataset, live: np.ndarray, at: int
+def _compare_numbers(
+    old: Encoded, new: Encoded, rows: _Remaining, at: int
 ) -> tuple[list[str], Encoded]:
+    """Reasons to retrain, and the column as it is from now on. at: among those of numbers."""
     name = old.column.name
-    changed = [what for what, before, after in (
-        ("mean", old.shift, new.shift), ("deviation", old.scale, new.scale)
-    ) if before != after]  # fmt: skip
+    constants = {"mean": (old.shift, new.shift), "deviation": (old.scale, new.scale)}
+    changed = [what for what, (before, after) in constants.items() if before != after]
     if changed:
         return [f"the {' and the '.join(changed)} of column {name!r} changed after rounding"], old
-    if old.fill != new.fill and _any(np.isnan, dataset["values"], live, at):
-        said = f"what stands for a missing value of column {name!r} changed after rounding"
-        return [said], old
+    if old.fill != new.fill and rows.any_number_missing(at):
+        reason = f"what stands for a missing value of column {name!r} changed after rounding"
+        return [reason], old
     return [], replace(old, fill=new.fill, constants=new.constants)
 
 
-def _categories(
-    old: Encoded, new: Encoded, dataset: Dataset, live: np.ndarray, at: int, total: Sums,
-    min_rows: int,
-) -> tuple[list[str], Encoded]:  # fmt: skip
-    """A name that no row holds any more goes, and its place stays: its column is all zeros."""
+def _compare_categories(
+    old: Encoded, new: Encoded, rows: _Remaining, at: int
+) -> tuple[list[str], Encoded]:
+    """Reasons to retrain, and the column as it is from now on. at: among those of categories.
+
+    A name that no row holds any more goes, and its place stays: its column is all zeros.
+    """
     if old.constants == "declared":
         return [], replace(old, others=new.others)
     before = {t for t in old.categories if t is not None}
     after = {t for t in new.categories if t is not None}
     name, lost = old.column.name, before - after
-    texts = dataset.vocabularies[at]
+    texts = rows.dataset.vocabularies[at]
     codes = [code for code, text in enumerate(texts) if text in lost] if lost else []
     if after - before:
         return [f"the choice of the categories of column {name!r} changed"], old
-    if codes and _any(lambda found: np.isin(found, codes), dataset["codes"], live, at):
-        if any(total.categories[at][code] >= min_rows for code in codes):
+    if codes and rows.any_of(codes, at):
+        if any(rows.sums.categories[at][code] >= rows.min_rows for code in codes):
             return [f"the choice of the categories of column {name!r} changed"], old
-        said = f"a category of column {name!r} is held by fewer than {min_rows} training rows"
-        return [said], old
-    retired = tuple(t if t in after else None for t in old.categories)
-    return [], replace(old, categories=retired, others=new.others)
-
-
-def _any(
-    test: Callable[[np.ndarray], np.ndarray], array: np.ndarray, live: np.ndarray, column: int
-) -> bool:
-    """Whether a value of a live row, training or held-out, passes a test."""
-    return any(bool(test(array[at, column]).any()) for at in _blocks(len(live), live))
+        reason = (
+            f"a category of column {name!r} is held by fewer than {rows.min_rows} training rows"
+        )
+        return [reason], old
+    kept = tuple(t if t in after else None for t in old.categories)
+    return [], replace(old, categories=kept, others=new.others)
 
 
 def verdict(columns: Sequence[str]) -> str:

@@ -22,6 +22,7 @@ from unfit.workspace.config import (
     SourceTable,
     StoreTable,
 )
+from unfit.workspace.layout import Layout, deletion_list_name
 
 MAX_COLUMNS = 20_000
 
@@ -83,7 +84,8 @@ def init(
     subject or row id are left out instead of refused.
     """
     folder = Path(folder)
-    if (folder / configuration.FILE).exists():
+    layout = Layout(folder)
+    if layout.config.exists():
         raise BadInput(f"{folder} is a workspace already; name another with --workspace")
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; a workspace is a folder")
@@ -138,15 +140,21 @@ def init(
     model = ModelTable(method=method, sigma=sigma, random_state=random_state)  # type: ignore[arg-type]  # checked when the text is read back
     policy = PolicyTable(retrain_when=("distance", "log_loss", "disparity"), disparity=threshold)
     config = toml.new_config(
-        asked, roles, chosen, model=model, policy=policy, store=StoreTable(store),
-        test_share=test_share, max_categories=max_categories,
+        asked,
+        roles,
+        chosen,
+        model=model,
+        policy=policy,
+        store=StoreTable(store),
+        test_share=test_share,
+        max_categories=max_categories,
         norm=norm or ("fitted" if method == "deltagrad" else "none"),
-        retention=configuration.retention(audit_window, f"../{folder.resolve().name}.forgotten"),
-    )  # fmt: skip
+        retention=configuration.retention(audit_window, f"../{deletion_list_name(folder)}"),
+    )
     fresh = not folder.exists()
     disk.private_folder(folder)
     try:
-        disk.write(folder / configuration.FILE, toml.render(config, chosen).encode())
+        disk.write(layout.config, toml.render(config, chosen).encode())
     except BaseException:
         if fresh:
             folder.rmdir()

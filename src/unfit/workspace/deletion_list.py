@@ -7,7 +7,9 @@ is told from one that has grown.
 """
 
 import fcntl
+import hashlib
 import os
+import secrets
 import tempfile
 import time
 import uuid
@@ -20,7 +22,7 @@ from unfit.errors import Damaged, Unavailable
 from unfit.points import reach
 from unfit.store.records import IdKind
 from unfit.workspace import list_format
-from unfit.workspace.digest_key import DigestKey, fingerprint
+from unfit.workspace.layout import key_of
 from unfit.workspace.list_format import Content, Entry, Head, Position, Relation
 
 RACY_NS = 20_000_000  # a change so soon after another may have left all times as they were
@@ -33,10 +35,60 @@ _GROWN = (Relation.LONGER, Relation.UNREAD, Relation.REPLACED)
 Signature = tuple[int, int, int, int, int]
 
 
+class DigestKey:
+    """The secret beside a deletion list: digests of ids can be made with it alone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> bytes | None:
+        """The key; None where there is no file."""
+        try:
+            key = bytes.fromhex(self.path.read_text())
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            key = b""
+        if not key:
+            raise Damaged(f"{self.path.name} does not hold a key; {self.remedy}")
+        return key
+
+    @property
+    def remedy(self) -> str:
+        return (
+            f"put {self.path.name} back from the backup. If it is lost for good, "
+            "`unfit accept-loss` says what is lost with it, and goes on with a new one"
+        )
+
+    def lost(self) -> Unavailable:
+        return Unavailable(
+            f"the key {self.path.name} is gone, and without it nobody can tell who was forgotten "
+            f"here; {self.remedy}"
+        )
+
+    def wrong(self) -> Unavailable:
+        return Unavailable(
+            f"{self.path.name} is not the key that this workspace was kept with, and with another "
+            f"nobody can tell who was forgotten here; {self.remedy}"
+        )
+
+    def make(self) -> bytes:
+        """A new key; whoever links it first has made it."""
+        _create(self.path, secrets.token_hex(32).encode())
+        made = self.read()
+        assert made is not None
+        return made
+
+
+def fingerprint(key: bytes) -> str:
+    """Tells one key from another, and nothing else of it."""
+    return hashlib.blake2b(b"unfit digest key", key=key, digest_size=8).hexdigest()
+
+
 class DeletionList:
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.key = DigestKey(path.with_name(f"{path.name}.key"))
+        self.key = DigestKey(key_of(path))
         self._seen: tuple[Signature, Position | None, Relation] | None = None
 
     # --- looking ---------------------------------------------------------------------------------
@@ -98,14 +150,16 @@ class DeletionList:
 
     def _refusal(self, found: Relation, known: Position | None) -> Unavailable:
         lines = "" if known is None else f" the {known.lines:,} lines"
+        gone = f"it does not hold{lines} any more that were read from it"
         said = {
             Relation.EMPTY: "is empty",
-            Relation.CUT: f"was cut: it does not hold{lines} any more that were read from it",
-            Relation.CHANGED: f"was edited: it does not hold{lines} any more that were read "
-                              "from it",
-            Relation.OTHER: "is not the one that this workspace knows: it belongs to another "
-                            "workspace, or was begun anew",
-        }[found]  # fmt: skip
+            Relation.CUT: f"was cut: {gone}",
+            Relation.CHANGED: f"was edited: {gone}",
+            Relation.OTHER: (
+                "is not the one that this workspace knows: it belongs to another workspace, or "
+                "was begun anew"
+            ),
+        }[found]
         return Unavailable(
             f"the deletion list {self.path.name} {said}, so people who were forgotten may be "
             f"remembered here; {REMEDY}"
@@ -153,7 +207,7 @@ class DeletionList:
                     f"{self.key.path.name} is there, but its deletion list {self.path.name} is "
                     f"gone; {REMEDY}"
                 )
-            self._create()
+            self._begin()
             reach("list.created")
         self.upgrade()
         content = self.read()
@@ -200,7 +254,7 @@ class DeletionList:
             disk.remove(self.key.path)
             key = self.key.make()
         if not self.exists():
-            self._create()
+            self._begin()
         with self._locked(fcntl.LOCK_EX) as handle:
             lines = _lines(handle)
             found = list_format.salvage(lines, self.path.name)
@@ -210,24 +264,10 @@ class DeletionList:
             entries = [*(e for e in found if e[0] != "key"), ("key", fingerprint(key))]
             self._replace(Head(uuid.uuid4().hex, tuple(dict.fromkeys(ids))), entries)
 
-    def _create(self) -> None:
+    def _begin(self) -> None:
         """A new list; whoever links it first has made it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}-")
-            with os.fdopen(handle, "wb") as file:
-                file.write(Head(uuid.uuid4().hex).line())
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(name, self.path)
-            except FileExistsError:
-                pass
-            finally:
-                os.unlink(name)
-            disk.sync_folder(self.path.parent)
-        except OSError as error:
-            raise Unavailable(f"cannot write {self.path}: {error.strerror}") from None
+        _create(self.path, Head(uuid.uuid4().hex).line())
 
     def _replace(self, head: Head, entries: Sequence[Entry]) -> None:
         """Other lines in one step; who waits for the lock of the old file looks again."""
@@ -263,6 +303,25 @@ class DeletionList:
                     return
             finally:
                 os.close(handle)
+
+
+def _create(path: Path, content: bytes) -> None:
+    """A new file, complete when it appears; one that is there already stays."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(name, path)
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(name)
+        disk.sync_folder(path.parent)
+    except OSError as error:
+        raise Unavailable(f"cannot write {path}: {error.strerror}") from None
 
 
 def _same_file(handle: int, path: Path) -> bool:

@@ -77,8 +77,14 @@ class Holder:
     def me(cls, what: str, service: bool = False) -> Self:
         pid = os.getpid()
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        return cls(place=here(), pid=pid, started=started_at(pid), what=what, since=since,
-                   service=service)  # fmt: skip
+        return cls(
+            place=here(),
+            pid=pid,
+            started=started_at(pid),
+            what=what,
+            since=since,
+            service=service,
+        )
 
     @classmethod
     def read(cls, content: bytes) -> Self | None:
@@ -98,8 +104,9 @@ class Holder:
         if len(parts) != 4 or not (parts[1].isdigit() and parts[2].isdigit()):
             return None
         place, pid, started = parts[0], int(parts[1]), int(parts[2])
-        return cls(place=place, pid=pid, started=started, what="unfit worker", since="",
-                   service=True)  # fmt: skip
+        return cls(
+            place=place, pid=pid, started=started, what="unfit worker", since="", service=True
+        )
 
     def text(self) -> bytes:
         return json.dumps(asdict(self)).encode()

@@ -21,6 +21,7 @@ from pathlib import Path
 from unfit import disk
 from unfit.errors import LostLock, Unavailable
 from unfit.workspace.holder import Holder, command_name
+from unfit.workspace.layout import lock_of_term
 
 BEAT_SECONDS = 1.0
 STILL_SECONDS = 10.0  # without a beat or any work, before a holder has lost the lock
@@ -76,7 +77,7 @@ class WriterLock:
         """An open file that is locked, and its term."""
         while True:
             term = 0 if self.terms is None else self.terms.read()
-            path = self._path(term)
+            path = lock_of_term(self.path, term)
             handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             if not _locked(handle) and not self._wait(handle, path, term):
                 continue  # a new term has begun; the file is closed when its old lock is free
@@ -92,9 +93,6 @@ class WriterLock:
                 os.close(handle)
                 raise
             os.close(handle)
-
-    def _path(self, term: int) -> Path:
-        return self.path if term == 0 else self.path.with_name(f"{self.path.name}-{term}")
 
     def _remove_earlier_terms(self, mine: Path) -> None:
         """Files of earlier terms; `unfit.lock` itself stays, for those who open the records."""

@@ -4,12 +4,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from unfit.errors import BadInput, UnfitError
-from unfit.workspace.digest_key import fingerprint
+from unfit.workspace.deletion_list import fingerprint
 from unfit.workspace.list_format import Content
 from unfit.workspace.session import Session
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Loss:
     """What is not as it was, and what follows from it."""
 
@@ -45,11 +45,13 @@ def find(session: Session) -> Loss | None:
     of_key = _wrong_key(session)
     if of_list is None and of_key is None:
         return None
-    known = session.known
+    known = session.list_known
     return Loss(
-        of_list=of_list, of_key=of_key, lines_known=0 if known is None else known.lines,
+        of_list=of_list,
+        of_key=of_key,
+        lines_known=0 if known is None else known.lines,
         ids_left=session.deletions.count_ids(),
-    )  # fmt: skip
+    )
 
 
 def accept(session: Session) -> Loss:
@@ -57,7 +59,7 @@ def accept(session: Session) -> Loss:
     lost = find(session)
     if lost is None:
         raise BadInput("the deletion list and its key are as they should be; nothing is lost")
-    session.deletions.renew(session.known)
+    session.deletions.renew(session.list_known)
     key = session.deletions.key.read()
     assert key is not None
     session.store.model.set_key_fingerprint(fingerprint(key))
@@ -68,7 +70,7 @@ def _wrong_list(session: Session) -> str | None:
     deletions, key = session.deletions, session.deletions.key
     try:
         if session.active is not None:
-            deletions.check(session.known)
+            deletions.check(session.list_known)
         elif not deletions.exists():
             return str(deletions.gone()) if key.path.exists() else None
         _read(session)

@@ -1,14 +1,13 @@
-"""A version in memory: its rows, its model, and what both need to unlearn and to predict."""
+"""Models: what their card says, what predicts, and what is opened to unlearn."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from unfit.core.objective import Rows, margins, problems, sigmoid
-from unfit.data.constants import Sums, explained
+from unfit.data.constants import explained
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
 from unfit.engines.cpu import CpuEngine
@@ -17,15 +16,14 @@ from unfit.lifecycle.pipeline import Baseline
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
-
-if TYPE_CHECKING:
-    from unfit.workspace.constants import Changes
+from unfit.workspace.constants import Changes, RunningSums
+from unfit.workspace.layout import Layout
 
 CARD_FORMAT = 2  # 1: constants were not rounded
 _STATISTICS = ("gradient_sum", "hessian_sum", "l2")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Card:
     """What a model means: its method and settings, its classes, the encoding of its rows."""
 
@@ -49,11 +47,15 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "format": CARD_FORMAT, "method": self.method, "settings": asdict(self.settings),
-            "fit_intercept": self.fit_intercept, "classes": list(self.classes),
-            "label": self.label, "encoding": self.encoding.to_json(),
+            "format": CARD_FORMAT,
+            "method": self.method,
+            "settings": asdict(self.settings),
+            "fit_intercept": self.fit_intercept,
+            "classes": list(self.classes),
+            "label": self.label,
+            "encoding": self.encoding.to_json(),
             "constants": asdict(explained(self.encoding)),
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Card":
@@ -61,17 +63,20 @@ class Card:
             raise Damaged("the model card was written by another version of unfit")
         try:
             return cls(
-                content["method"], Settings(**content["settings"]), content["fit_intercept"],
-                tuple(content["classes"]), content["label"],
-                Encoding.from_json(content["encoding"]),
-            )  # fmt: skip
+                method=content["method"],
+                settings=Settings(**content["settings"]),
+                fit_intercept=content["fit_intercept"],
+                classes=tuple(content["classes"]),
+                label=content["label"],
+                encoding=Encoding.from_json(content["encoding"]),
+            )
         except (KeyError, TypeError) as error:
-            raise Damaged(f"the model card lacks or garbles {error}") from None
+            raise Damaged(f"the model card has no valid entry {error}") from None
 
 
 @dataclass(frozen=True)
 class ReleasedModel:
-    """Weights and a card: enough to predict."""
+    """The weights of a version and its card: enough to predict, and all that is ever exported."""
 
     version: int
     card: Card
@@ -90,23 +95,35 @@ class ReleasedModel:
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Model:
-    """The employed version with its rows. `data`, `state`, `live` and `sums` move with each
-    erasure."""
+    """A version opened for work: weights with their method state, the card, and the rows.
 
-    version: Version
+    `card`, `state`, `data`, `live` and `sums` follow each erasure.
+    """
+
+    version_id: int | None = None  # None until it is committed
     dataset: Dataset
     card: Card
     method: Method
     baseline: Baseline
     data: CpuEngine
     state: State
-    initially_correct: np.ndarray  # over the held-out rows: right in the baseline's model
-    live: np.ndarray  # over all rows
+    initially_correct: np.ndarray  # held-out rows that the baseline's model got right
+    live: np.ndarray  # mask over all rows: those that are not forgotten
     class_of_label: np.ndarray
-    sums: Sums | None = None  # of the training rows, for the constants; made when needed
-    foreseen: "tuple[np.ndarray, Changes] | None" = None  # if these positions leave
+    sums: RunningSums = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sums = RunningSums(self.dataset)
+
+    @property
+    def generation(self) -> str:
+        return self.dataset.folder.name
+
+    def training_rows(self, positions: np.ndarray) -> np.ndarray:
+        """Those of some positions that the model was trained on."""
+        return positions[positions < self.dataset.n_train]
 
     def test_positions(self, without: np.ndarray) -> np.ndarray:
         """Held-out rows that stay when some positions leave, counted from the first held-out."""
@@ -117,6 +134,49 @@ class Model:
     def test_rows(self) -> Rows:
         """All held-out rows; erased ones are zeros."""
         return held_out(self.dataset, self.class_of_label, self.card.fit_intercept)
+
+    def correct_without(self, positions: np.ndarray) -> np.ndarray:
+        """`initially_correct` when some positions leave."""
+        correct, n = self.initially_correct.copy(), self.dataset.n_train
+        correct[positions[positions >= n] - n] = False
+        return correct
+
+    def subjects_without(self, positions: np.ndarray) -> int:
+        """How many subjects have a row when some positions leave."""
+        return subjects_left(self.dataset, self.live, positions)
+
+    def constants_without(self, positions: np.ndarray) -> Changes:
+        """What it means for the constants that some positions leave."""
+        return self.sums.changes(self.card.encoding, self.live, positions)
+
+    def card_without(self, positions: np.ndarray) -> Card:
+        """The card when some positions leave: without names that too few rows hold."""
+        return replace(self.card, encoding=self.constants_without(positions).encoding)
+
+    def prepare_sums(self) -> None:
+        """Make the sums ahead of the next erasure."""
+        self.sums.make(self.card.encoding, self.live)
+
+    def forget(self, positions: np.ndarray, state: State | None = None) -> None:
+        """Follow an erasure that was committed. state: after it, if training rows have left."""
+        leaving = self.training_rows(positions)
+        if len(leaving):
+            before = self.card.encoding
+            self.card = self.card_without(positions)
+            self.sums.subtract(before, leaving)
+        self.initially_correct = self.correct_without(positions)
+        self.data.forget(leaving)
+        self.live[positions] = False
+        if state is not None:
+            self.state = state
+
+
+def subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) -> int:
+    """How many subjects have a row when some positions leave."""
+    live = live.copy()
+    live[positions] = False
+    counts = np.bincount(dataset["subjects"][live], minlength=len(dataset.subject_ids))
+    return int(np.count_nonzero(counts))
 
 
 def class_codes(dataset: Dataset, classes: Sequence[str]) -> np.ndarray:
@@ -133,12 +193,12 @@ def held_out(dataset: Dataset, class_of_label: np.ndarray, intercept: bool) -> R
 
 
 def engine_of(
-    dataset: Dataset, class_of_label: np.ndarray, n_classes: int, fit_intercept: bool,
-    live: np.ndarray,
-) -> CpuEngine:  # fmt: skip
+    dataset: Dataset, card: Card, class_of_label: np.ndarray, live: np.ndarray
+) -> CpuEngine:
+    """The training rows that remain, where they lie. live: mask over all rows."""
     n = dataset.n_train
     codes = class_of_label[dataset["labels"][:n]]
-    data = CpuEngine(dataset.rows()[:n], codes, n_classes, fit_intercept)
+    data = CpuEngine(dataset.rows()[:n], codes, len(card.classes), card.fit_intercept)
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)
@@ -146,7 +206,7 @@ def engine_of(
 
 
 def model_arrays(state: State, initially_correct: np.ndarray) -> dict[str, np.ndarray]:
-    """What goes into a model's file; statistics have one of their own."""
+    """What goes into a model's file; statistics go into one of their own."""
     arrays = {k: v for k, v in state.to_arrays().items() if k not in _STATISTICS}
     return arrays | {"initial_hits": initially_correct.astype(np.uint8)}
 
@@ -160,7 +220,7 @@ def statistics_arrays(state: State) -> dict[str, np.ndarray] | None:
 def open_released_model(
     version: Version, artifacts: Artifacts, card: Card | None = None
 ) -> ReleasedModel:
-    """card: if it is at hand."""
+    """Open what predicts. card: if it was read before."""
     card = card or load_card(version, artifacts)
     assert version.model_sha is not None
     return ReleasedModel(version.number, card, _weights(artifacts.arrays(version.model_sha), card))
@@ -171,11 +231,11 @@ def load_card(version: Version, artifacts: Artifacts) -> Card:
     return Card.from_json(artifacts.json(version.card_sha))
 
 
-def open_model(version: Version, artifacts: Artifacts, folder: Path) -> Model:
-    """Everything of a version that has a model."""
+def open_model(version: Version, artifacts: Artifacts, layout: Layout) -> Model:
+    """Open a version that has a model, with its rows."""
     assert version.generation is not None
     assert version.model_sha is not None
-    dataset = Dataset(folder / version.generation)
+    dataset = Dataset(layout.generation(version.generation))
     card = load_card(version, artifacts)
     arrays = artifacts.arrays(version.model_sha)
     _weights(arrays, card)
@@ -183,21 +243,26 @@ def open_model(version: Version, artifacts: Artifacts, folder: Path) -> Model:
         arrays |= artifacts.arrays(version.statistics_sha)
     if dataset["X"].shape[1] != card.encoding.width:
         raise Damaged("the rows and the model card of this workspace do not belong together")
-    live = dataset.live
-    of_label = class_codes(dataset, card.classes)
-    data = engine_of(dataset, of_label, len(card.classes), card.fit_intercept, live)
+    of_label, live = class_codes(dataset, card.classes), dataset.live
+    data = engine_of(dataset, card, of_label, live)
     method = card.make_method()
     try:
         state = State.from_arrays(card.method, arrays)
     except (KeyError, ValueError) as error:
-        raise Damaged(f"the model's file lacks or garbles {error}") from None
+        raise Damaged(f"the model's file has no valid entry {error}") from None
     if state.n != data.n_remaining:
         raise Damaged(f"the model stands for {state.n:,} rows, but {data.n_remaining:,} are left")
-    state = method.recentred(state, data)  # if the file is from before centres were kept
-    initially_correct = arrays["initial_hits"] != 0
-    baseline = Baseline.of(version.baseline)
     return Model(
-        version, dataset, card, method, baseline, data, state, initially_correct, live, of_label
+        version_id=version.id,
+        dataset=dataset,
+        card=card,
+        method=method,
+        baseline=Baseline.of(version.baseline),
+        data=data,
+        state=method.recentred(state, data),  # if the file is from before centres were kept
+        initially_correct=arrays["initial_hits"] != 0,
+        live=live,
+        class_of_label=of_label,
     )
 
 

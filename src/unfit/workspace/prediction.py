@@ -17,13 +17,12 @@ from unfit import disk
 from unfit.data.columns import UNSEEN, categories_of
 from unfit.data.encoding import Absent, Encoding, Reader
 from unfit.data.ingest import Intake
-from unfit.data.roles import Roles
 from unfit.data.sources import Source, open_source
 from unfit.data.sources.csv_file import CsvSource
 from unfit.data.sources.in_memory import TableSource
 from unfit.data.text import as_text
 from unfit.errors import BadInput
-from unfit.workspace.config import SourceTable
+from unfit.workspace.config import Config, SourceTable
 from unfit.workspace.model import ReleasedModel
 from unfit.workspace.spreadsheets import count_formulas, escaped
 
@@ -31,7 +30,7 @@ Rows: TypeAlias = str | Path | pa.Table  # a file, - for standard input, or a ta
 Write = Callable[[pa.RecordBatch], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Predictions:
     """How many rows, by which version; the table itself where no file was asked for.
 
@@ -96,15 +95,25 @@ class Lookout:
 
 
 def predict_file(
-    model: ReleasedModel, source: Rows, output: Path | None, format: str | None, roles: Roles,
-    kind: SourceTable, names: Names | None = None, *, spreadsheet: bool = False,
-) -> Predictions:  # fmt: skip
-    """kind: how the source of the workspace is read, for a file that is like it. names: see
-    Lookout. spreadsheet: texts that look like formulas get an apostrophe in front, in CSV."""
+    model: ReleasedModel,
+    source: Rows,
+    config: Config,
+    *,
+    output: Path | None = None,
+    format: str | None = None,
+    names: Names | None = None,
+    spreadsheet: bool = False,
+) -> Predictions:
+    """Predict the rows of a file or table that is like the workspace's source.
+
+    names: see Lookout. spreadsheet: in CSV, texts that look like formulas get an apostrophe in
+    front.
+    """
+    roles = config.the_roles()
     given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
     if output is not None and given is not None and given.resolve() == output.resolve():
         raise BadInput(f"{output.name} is the input; name another file for the predictions")
-    rows = _open(source, format, kind)
+    rows = _open(source, format, config.source)
     reader = Reader.of(model.card.encoding)
     reader.require(rows.columns(), rows.name)
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
@@ -122,23 +131,26 @@ def predict_file(
             X = model.card.encoding.encode(values, codes, model.card.encoding.own_slots())
             result = _answer(model, X, batch, echoed, n)
             if labelled:
-                told = as_text(batch.column(roles.label)).to_pylist()
-                said = result.column(1 + len(echoed)).to_pylist()
-                right += sum(a == b for a, b in zip(told, said, strict=True))
-                known += sum(label is not None for label in told)
+                labels = as_text(batch.column(roles.label)).to_pylist()
+                predicted = result.column(1 + len(echoed)).to_pylist()
+                right += sum(a == b for a, b in zip(labels, predicted, strict=True))
+                known += sum(label is not None for label in labels)
             formulas += 0 if spreadsheet else count_formulas(result)
             write(result)
             n += batch.num_rows
         if n == 0:
             raise BadInput(f"{rows.name} has no rows")
-    table = pa.Table.from_batches(kept) if output is None else None
-    accuracy = right / known if known else None
     return Predictions(
-        model.version, n, *lookout.absent, accuracy, table,
-        None if output is None else str(output),
-        sum(intake.unreadable.values()),
-        formulas,
-    )  # fmt: skip
+        version=model.version,
+        rows=n,
+        rare=lookout.absent.rare,
+        unseen=lookout.absent.unseen,
+        accuracy=right / known if known else None,
+        table=pa.Table.from_batches(kept) if output is None else None,
+        output=None if output is None else str(output),
+        unreadable=sum(intake.unreadable.values()),
+        formulas=formulas,
+    )
 
 
 def _answer(

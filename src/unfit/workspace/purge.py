@@ -1,57 +1,72 @@
-"""Erased means erased: what a commit leaves behind is removed, byte by byte.
+"""Purge: what a commit leaves behind is removed, byte by byte.
 
-Every step can be repeated; `models.purge_due` stays set until the last one, so a crash on the way
-is finished by the next opening.
+That is the rows and ids of the forgotten, names that nobody holds any more, superseded files, and
+what the database still holds of all this. Every step can be repeated, and `models.purge_due` stays
+set until the last one, so that a crash on the way is finished by whoever opens the workspace next.
 """
 
-from collections.abc import Callable, Sequence
+import logging
+import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 
 from unfit import disk
-from unfit.data.dataset import Dataset, Raw
-from unfit.errors import BadInput
+from unfit.data.dataset import Dataset
+from unfit.errors import LostLock, Unavailable
 from unfit.points import reach
-from unfit.store.records import Times, Version
-from unfit.workspace import retention
-from unfit.workspace.list_format import Content
+from unfit.store.records import Version
 from unfit.workspace.model import load_card
+from unfit.workspace.session import Session
 
-if TYPE_CHECKING:
-    from unfit.workspace.session import Session
+log = logging.getLogger("unfit")
 
 
-def purge(
-    session: "Session", timed: Callable[[], Sequence[tuple[int, float, Times]]] = tuple
-) -> str | None:
-    """Erase forgotten rows, their ids, names and files; the card of the version in use now.
+def after_commit(session: Session) -> None:
+    """Purge at once, unless the session leaves it to a later call of `purge`."""
+    if not session.schedule.deferred:
+        purge(session)
 
-    timed: asked at the end what the versions since the last purge took; it is written down.
-    """
-    store, version = session.store, session.require_version()
-    begun = session.clock()
+
+def purge(session: Session) -> None:
+    """Purge what is due. What cannot be removed now is removed by the next call."""
+    started = time.perf_counter()
+    session.retention.purge_expired()
+    try:
+        card_sha = _purge(session, session.require_version(), started)
+    except LostLock:
+        raise
+    except (Unavailable, OSError) as busy:
+        log.warning("the purge goes on later: %s", busy)
+        session.purged = False
+        return
+    session.finish_purge(card_sha)
+
+
+def _purge(session: Session, version: Version, started: float) -> str | None:
+    """All steps; the card of the active version, which may be a new one."""
+    store = session.store
+    begun_at = session.clock()
     reach("purge.start")
     dataset = session.dataset()
     gone = np.array([row for row, _ in store.forgotten.rows(erased=False)], np.int64)
-    positions = dataset.positions_of(gone)
-    _erase(dataset, positions)
-    card_sha = _without_names(session, version, dataset)
+    _purge_rows(dataset, dataset.positions_of(gone))
+    card_sha = _purge_card(session, version, dataset)
     reach("purge.card-rewritten")
     store.purges.record(version, card_sha)
     reach("purge.recorded")
-    _remove_files(session, replace(version, card_sha=card_sha))
+    _purge_files(session, replace(version, card_sha=card_sha))
     reach("purge.files-removed")
     store.purges.vacuum()
     reach("purge.database-vacuumed")
-    store.purges.finish(timed(), begun)
+    store.purges.finish(session.times_to_record(time.perf_counter() - started), begun_at)
     reach("purge.done")
     return card_sha
 
 
-def _erase(dataset: Dataset, positions: np.ndarray) -> None:
-    """Rows, their ids, and the names that nobody holds any more."""
+def _purge_rows(dataset: Dataset, positions: np.ndarray) -> None:
+    """Zero rows and their ids, and remove the names that nobody holds any more."""
     dataset.erase_rows(positions)
     reach("purge.rows-erased")
     dataset.erase_ids(positions)
@@ -62,13 +77,13 @@ def _erase(dataset: Dataset, positions: np.ndarray) -> None:
     reach("purge.vocabulary-rewritten")
 
 
-def _without_names(session: "Session", version: Version, dataset: Dataset) -> str | None:
-    """The card without categories that no row holds any more; a new one if any were."""
+def _purge_card(session: Session, version: Version, dataset: Dataset) -> str | None:
+    """Remove the categories that no row holds any more from the card; a new card if there were."""
     if version.card_sha is None:
         return None
     model = session.model
-    known = model is not None and model.version.card_sha == version.card_sha
-    card = model.card if known and model else load_card(version, session.artifacts)
+    same = model is not None and model.version_id == version.id
+    card = model.card if same and model else load_card(version, session.artifacts)
     names = [name for name, kind in dataset.columns if kind == "category"]
     held = dict(zip(names, map(set, dataset.vocabularies), strict=True))
     encoding = card.encoding.retire(held)
@@ -77,75 +92,53 @@ def _without_names(session: "Session", version: Version, dataset: Dataset) -> st
     return session.artifacts.put_json(replace(card, encoding=encoding).to_json())
 
 
-def purge_again(session: "Session") -> None:
-    """Rows that the records say are forgotten and a restored folder has again."""
+def purge_restored_rows(session: Session) -> None:
+    """Zero rows that the records say are forgotten, and that a restored folder has again."""
     dataset = session.dataset()
     rows = np.array([row for row, _ in session.store.forgotten.rows()], np.int64)
     back = dataset.positions_of(rows)
     back = back[dataset["live"][back] != 0]
     if len(back):
-        _erase(dataset, back)
+        _purge_rows(dataset, back)
 
 
-def kept_files(version: Version) -> set[str]:
+def _files_of(version: Version) -> set[str]:
+    """The hashes of the artifacts that a version stands on."""
     return {sha for sha in (version.model_sha, version.card_sha, version.statistics_sha) if sha}
 
 
-def _remove_files(session: "Session", version: Version) -> None:
-    session.artifacts.keep(kept_files(version))
-    disk.purge_folder(session.data_folder, {version.generation} if version.generation else set())
+def _purge_files(session: Session, version: Version) -> None:
+    session.artifacts.keep(_files_of(version))
+    kept = {version.generation} if version.generation else set()
+    disk.purge_folder(session.layout.data, kept)
     _purge_temporary(session)
 
 
-def _purge_temporary(session: "Session") -> None:
-    for path in session.folder.glob(f".*{disk.TEMPORARY}"):
+def _purge_temporary(session: Session) -> None:
+    for path in session.layout.temporary():
         disk.remove(path)
-    generation = session.data_folder
-    if generation.is_dir():
-        for path in generation.glob(f"*/.*{disk.TEMPORARY}"):
-            disk.remove(path)
 
 
-def has_strays(session: "Session") -> bool:
+def has_strays(session: Session) -> bool:
     """Whether a crash has left files that belong to no version."""
-    version = session.require_version()
-    known = {
-        f"{sha}{suffix}" for sha in kept_files(version) for suffix in (".safetensors", ".json")
+    version, layout = session.require_version(), session.layout
+    artifacts = {
+        f"{sha}{suffix}" for sha in _files_of(version) for suffix in (".safetensors", ".json")
     }
-    folder, data = session.artifacts.folder, session.data_folder
-    strays = [p for p in folder.iterdir() if p.name not in known] if folder.is_dir() else []
-    strays += [p for p in data.iterdir() if p.name != version.generation] if data.is_dir() else []
-    strays += list(session.folder.glob(f".*{disk.TEMPORARY}"))
-    strays += list(data.glob(f"*/.*{disk.TEMPORARY}"))
-    if session.retained.is_dir():
-        known = {
-            retention.file_of(session.retained, v).name for v in session.store.versions.retained()
-        }
-        strays += [p for p in session.retained.iterdir() if p.name not in known]
-    return bool(strays)
+    return (
+        _holds_others(layout.artifacts, artifacts)
+        or _holds_others(layout.data, {version.generation or ""})
+        or any(layout.temporary())
+        or session.retention.has_strays()
+    )
 
 
-def purge_before_training(session: "Session") -> None:
-    """A first training that crashed leaves nothing."""
-    disk.purge_folder(session.artifacts.folder, set())
-    disk.purge_folder(session.data_folder, set())
+def _holds_others(folder: Path, names: set[str]) -> bool:
+    return folder.is_dir() and any(path.name not in names for path in folder.iterdir())
+
+
+def purge_before_training(session: Session) -> None:
+    """Remove all that a first training may have left when it crashed."""
+    disk.purge_folder(session.layout.artifacts, set())
+    disk.purge_folder(session.layout.data, set())
     _purge_temporary(session)
-
-
-def listed_positions(raw: Raw, listed: Content, name: str, workspace: str) -> list[int]:
-    """Rows of a source just read that the deletion list names: they never get in."""
-    rows = listed.of("row")
-    people = raw.subject_ids.find_all(listed.of("subject"))
-    mask = np.isin(raw.subjects, [place for place in people if place is not None])
-    if raw.row_ids is not None and raw.row_places is not None:
-        places = [place for place in raw.row_ids.find_all(rows) if place is not None]
-        mask |= np.isin(raw.row_places, places)
-    elif rows and workspace not in listed.of("workspace"):
-        raise BadInput(
-            f"the deletion list {name} names rows by their numbers in another "
-            "source; name a column with --row-id, or move the list away"
-        )
-    else:
-        numbers = [int(value) for value in rows if value.isascii() and value.isdigit()]
-        mask |= np.isin(raw.numbers, numbers)
-    return np.flatnonzero(mask).tolist()

@@ -9,7 +9,7 @@ from unfit.store.records import AuditRecord, Decision, HeldOut, Matched, Version
 from unfit.workspace.retention import Retained
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trained:
     """What `train` and `retrain` answer.
 
@@ -37,7 +37,7 @@ class Trained:
         return asdict(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Forgotten:
     """What `forget` answers. dry_run: nothing changed; seconds and estimate are expected.
 
@@ -78,7 +78,7 @@ class Forgotten:
         return asdict(self) | {"matched": self.matched, "kept_until": until}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Status:
     """One screen: the model in use, who is left, what waits, what was decided and why."""
 
@@ -133,31 +133,48 @@ class Status:
             "standing": self.standing,
             "policy": list(self.policy),
             "threshold": self.threshold,
-            "versions": [
-                {
-                    "version": one.number, "kind": one.kind, "rows": one.rows,
-                    "deleted": one.deleted, "accuracy": one.accuracy, "seconds": one.seconds,
-                    "times": None if one.times is None else asdict(one.times),
-                    "activated_at": one.activated_at.isoformat(),
-                }
-                for one in self.versions
-            ],
-            "decisions": [
-                {
-                    "version": d.version, "at": d.at.isoformat(), "action": d.action,
-                    "reason": d.reason, "estimate": d.estimate, "threshold": d.threshold,
-                    "distance": d.inputs.get("distance"),
-                    "accuracy_change": d.inputs.get("accuracy_change"),
-                    "log_loss_change": d.inputs.get("log_loss_change"),
-                }
-                for d in self.decisions
-            ],
-            "last_audit": audit and {
-                "version": audit.version, "at": audit.at.isoformat(), "passed": audit.passed,
-                "outcome": audit.report.get("outcome"), "verdict": audit.report.get("verdict"),
-                "acc_dis": audit.report.get("acc_dis"),
-            },
-        }  # fmt: skip
+            "versions": [_version_as_dict(version) for version in self.versions],
+            "decisions": [_decision_as_dict(decision) for decision in self.decisions],
+            "last_audit": audit and _audit_as_dict(audit),
+        }
+
+
+def _version_as_dict(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.number,
+        "kind": version.kind,
+        "rows": version.rows,
+        "deleted": version.deleted,
+        "accuracy": version.accuracy,
+        "seconds": version.seconds,
+        "times": None if version.times is None else asdict(version.times),
+        "activated_at": version.activated_at.isoformat(),
+    }
+
+
+def _decision_as_dict(decision: Decision) -> dict[str, Any]:
+    return {
+        "version": decision.version,
+        "at": decision.at.isoformat(),
+        "action": decision.action,
+        "reason": decision.reason,
+        "estimate": decision.estimate,
+        "threshold": decision.threshold,
+        "distance": decision.inputs.get("distance"),
+        "accuracy_change": decision.inputs.get("accuracy_change"),
+        "log_loss_change": decision.inputs.get("log_loss_change"),
+    }
+
+
+def _audit_as_dict(audit: AuditRecord) -> dict[str, Any]:
+    return {
+        "version": audit.version,
+        "at": audit.at.isoformat(),
+        "passed": audit.passed,
+        "outcome": audit.report.get("outcome"),
+        "verdict": audit.report.get("verdict"),
+        "acc_dis": audit.report.get("acc_dis"),
+    }
 
 
 def audited(audit: AuditRecord | None, version: Version | None) -> str:

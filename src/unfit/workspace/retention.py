@@ -1,22 +1,30 @@
-"""Deleted rows that are kept for audits: how many, until when, and their removal in time.
+"""Deleted rows that are kept for audits: written with a version, and removed in time.
 
-Each version that rows left with has its file of them, as long as its `retained_until` says.
+Each version that rows left with has a file of them, for as long as its `retained_until` says. They
+are kept as they came, so that they can be encoded for whatever model is active later.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
 
 from unfit import disk
+from unfit.data.dataset import Dataset
 from unfit.points import reach
 from unfit.store.records import Version
 from unfit.store.store import Store
+from unfit.workspace.layout import Layout
+
+LABEL = "__label__"  # the column of labels; unfit.toml allows no feature of that name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Retained:
-    """What is kept just now. until: when the last of it leaves; overdue: should have left."""
+    """What is kept now. until: when the last of it leaves; overdue: what should have left."""
 
     rows: int = 0
     until: datetime | None = None
@@ -24,45 +32,92 @@ class Retained:
     overdue_since: datetime | None = None
 
 
-def file_of(folder: Path, version: Version) -> Path:
-    return folder / f"{version.number}.parquet"
+@dataclass(frozen=True, kw_only=True)
+class Retention:
+    """The retained rows of one workspace. window: how long rows are kept; zero: not at all."""
+
+    layout: Layout
+    store: Store
+    clock: Callable[[], datetime]
+    window: timedelta
+
+    def retain(self, number: int, dataset: Dataset, positions: np.ndarray) -> datetime | None:
+        """Keep rows that leave with version `number`; until when, or None if they are not kept."""
+        if not self.window:
+            return None
+        disk.private_folder(self.layout.retained)
+        with disk.replacing(self.layout.retained_rows(number)) as file:
+            parquet.write_table(_table(dataset, positions), file)
+        return self.clock() + self.window
+
+    def status(self) -> Retained:
+        """How many rows are kept, and how many are overdue."""
+        kept = [
+            v
+            for v in self.store.versions.retained()
+            if self.layout.retained_rows(v.number).exists()
+        ]
+        late = self._expired(kept)
+        return Retained(
+            rows=sum(v.deleted for v in kept),
+            until=max(_ends(kept), default=None),
+            overdue_rows=sum(v.deleted for v in late),
+            overdue_since=min(_ends(late), default=None),
+        )
+
+    def purge_expired(self) -> int:
+        """Remove the rows whose time is over; how many. This needs no lock, because it touches only
+        the files of versions that are in the records."""
+        late = self._expired(self.store.versions.retained())
+        for version in late:
+            disk.remove(self.layout.retained_rows(version.number))
+        if late:
+            if self.layout.retained.is_dir():
+                disk.sync_folder(self.layout.retained)
+            reach("retained.removed")
+            self.store.versions.end_retention([v.id for v in late])
+        return sum(v.deleted for v in late)
+
+    def has_strays(self) -> bool:
+        """Whether there is a file that belongs to no version."""
+        folder = self.layout.retained
+        return folder.is_dir() and any(p.name not in self._names() for p in folder.iterdir())
+
+    def purge_strays(self) -> None:
+        """Remove the files that belong to no version. The writer's lock is held."""
+        folder = self.layout.retained
+        if folder.is_dir() and any(folder.iterdir()):
+            disk.purge_folder(folder, self._names())
+
+    def _names(self) -> set[str]:
+        return {self.layout.retained_rows(v.number).name for v in self.store.versions.retained()}
+
+    def _expired(self, versions: Sequence[Version]) -> list[Version]:
+        """Those whose time is over; all of them where the workspace keeps nothing any more."""
+        now = self.clock()
+        return [
+            v
+            for v in versions
+            if not self.window or (v.retained_until is not None and v.retained_until <= now)
+        ]
 
 
-def retained(folder: Path, store: Store, now: datetime, window: timedelta) -> Retained:
-    """What is kept. window: as the workspace is set now; none: nothing may be kept any more."""
-    kept = [v for v in store.versions.retained() if file_of(folder, v).exists()]
-    late = _due(kept, now, window)
-    moments = [v.retained_until for v in kept if v.retained_until is not None]
-    since = [v.retained_until for v in late if v.retained_until is not None]
-    return Retained(
-        rows=sum(v.deleted for v in kept), until=max(moments, default=None),
-        overdue_rows=sum(v.deleted for v in late), overdue_since=min(since, default=None),
-    )  # fmt: skip
+def _ends(versions: Sequence[Version]) -> list[datetime]:
+    return [v.retained_until for v in versions if v.retained_until is not None]
 
 
-def purge_expired(folder: Path, store: Store, now: datetime, window: timedelta) -> int:
-    """Remove what has been kept long enough; how many rows. Needs no lock: it touches nothing but
-    files of versions that are in the records."""
-    late = _due(store.versions.retained(), now, window)
-    for version in late:
-        disk.remove(file_of(folder, version))
-    if late:
-        if folder.is_dir():
-            disk.sync_folder(folder)
-        reach("retained.removed")
-        store.versions.end_retention([v.id for v in late])
-    return sum(v.deleted for v in late)
-
-
-def purge_strays(folder: Path, store: Store) -> None:
-    """Remove what no version stands behind. The writer's lock is held."""
-    if folder.is_dir() and any(folder.iterdir()):
-        disk.purge_folder(folder, {file_of(folder, v).name for v in store.versions.retained()})
-
-
-def _due(versions: Sequence[Version], now: datetime, window: timedelta) -> list[Version]:
-    return [
-        v
-        for v in versions
-        if not window or (v.retained_until is not None and v.retained_until <= now)
-    ]
+def _table(dataset: Dataset, positions: np.ndarray) -> pa.Table:
+    """Rows as they came: numbers, category names, and the label."""
+    columns: dict[str, pa.Array] = {}
+    a = b = 0
+    for name, kind in dataset.columns:
+        if kind == "category":
+            texts = np.array([t or "" for t in dataset.vocabularies[b]], object)
+            columns[name] = pa.array(texts[dataset["codes"][positions, b]].tolist(), pa.string())
+            b += 1
+        else:
+            columns[name] = pa.array(dataset["values"][positions, a], from_pandas=True)
+            a += 1
+    labels = np.array([t or "" for t in dataset.label_texts], object)
+    columns[LABEL] = pa.array(labels[dataset["labels"][positions]].tolist(), pa.string())
+    return pa.table(columns)

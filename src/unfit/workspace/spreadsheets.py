@@ -1,8 +1,8 @@
 """Texts that a spreadsheet takes for formulas: they begin with =, +, -, @, a tab or a return.
 
-Whose file it is has chosen these texts, and who opens it runs them. An apostrophe in front makes a
-spreadsheet show the text as it is; but it changes the text, so that it is put there only for whom a
-spreadsheet is meant. Numbers are left alone, negative ones too.
+Whoever wrote the file has chosen these texts, and whoever opens it in a spreadsheet runs them. An
+apostrophe in front makes a spreadsheet show the text as it is. It changes the text, though, so it
+is added only to files that are meant for a spreadsheet. Numbers are left alone, negative ones too.
 """
 
 import pyarrow as pa
@@ -22,11 +22,11 @@ def count_formulas(batch: pa.RecordBatch) -> int:
     return sum(count or 0 for count in found)
 
 
+def _escape(column: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(column, pattern=f"({_FORMULA})", replacement="'\\1")
+
+
 def escaped(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The same with an apostrophe in front of them."""
-    columns = [
-        pc.replace_substring_regex(column, pattern=f"({_FORMULA})", replacement="'\\1")
-        if _is_text(column.type) else column
-        for column in batch.columns
-    ]  # fmt: skip
+    columns = [_escape(column) if _is_text(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -87,9 +87,13 @@ class Stopwatch:
 
     def times(self, purge: float | None = None) -> Times:
         return Times(
-            phases=dict(self.phases), cold=kernels_loaded() > self._kernels_before,
-            kernels=self.kernels, purge=purge, rows_read=self.rows_read, steps=self.steps,
-        )  # fmt: skip
+            phases=dict(self.phases),
+            cold=kernels_loaded() > self._kernels_before,
+            kernels=self.kernels,
+            purge=purge,
+            rows_read=self.rows_read,
+            steps=self.steps,
+        )
 
 
 def warm_up_encoding() -> None:
@@ -107,8 +111,9 @@ def warm_up(method: Method, data: CpuEngine) -> None:
     """Train, prepare, unlearn and predict once on a few rows of the same kind as `data`'s."""
     X = data.rows.X
     narrow = X.shape[1] * X.itemsize <= 1024
-    key = (method.name, method.solver, method.refine, method.settings.sigma > 0, narrow,
-           X.dtype, X.flags.writeable, data.k == 1, data.rows.intercept)  # fmt: skip
+    of_method = (method.name, method.solver, method.refine, method.settings.sigma > 0)
+    of_rows = (narrow, X.dtype, X.flags.writeable, data.k == 1, data.rows.intercept)
+    key = of_method, of_rows
     if key in _warmed:
         return
     rng = np.random.default_rng(0)

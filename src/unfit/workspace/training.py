@@ -1,4 +1,8 @@
-"""From rows to a version ready to be employed: write a generation, train, rehearse, save."""
+"""Training from scratch: write a generation of rows, train and rehearse, save, commit.
+
+`train` makes the first version, from the source. Later ones are made from the rows that remain, see
+retraining.
+"""
 
 import logging
 import os
@@ -16,167 +20,304 @@ from unfit import disk
 from unfit.data.dataset import Dataset, Raw
 from unfit.data.encoding import Encoding
 from unfit.data.generation import write_dataset
-from unfit.engines.cpu import CpuEngine
-from unfit.errors import CannotTrain
+from unfit.data.ingest import Intake, split, spool
+from unfit.data.sources import open_source
+from unfit.errors import BadInput, CannotTrain, Unavailable
 from unfit.lifecycle.drift import held_out_quality
-from unfit.lifecycle.pipeline import Opened, open_pipeline
-from unfit.methods import METHODS, Method
+from unfit.lifecycle.pipeline import open_pipeline
+from unfit.methods import METHODS
+from unfit.points import reach
 from unfit.progress import ProgressCallback
 from unfit.step_size import overshooting
-from unfit.store.artifacts import Artifacts
-from unfit.store.records import HeldOut, NewVersion, Version
-from unfit.workspace.config import Config
+from unfit.store.records import Applied, Decision, HeldOut, NewVersion, Version
+from unfit.workspace import purge
+from unfit.workspace.list_format import Content
 from unfit.workspace.model import Card, Model, class_codes, engine_of, held_out, model_arrays
+from unfit.workspace.results import Trained
+from unfit.workspace.session import Session
 from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
 
 
-@dataclass(frozen=True)
-class Fresh:
-    """A generation on disk and a model of it, not yet employed."""
+@dataclass(frozen=True, kw_only=True)
+class RowsToTrain:
+    """Rows as they were read, and the positions of those to train on and to hold out."""
 
-    dataset: Dataset
-    card: Card
-    method: Method
-    data: CpuEngine
-    opened: Opened
-    class_of_label: np.ndarray
+    raw: Raw
+    train: np.ndarray
+    test: np.ndarray
 
-    def employed(self, version: Version) -> Model:
+    @property
+    def classes(self) -> list[str]:
+        """The labels that training rows have, sorted."""
+        used = np.unique(self.raw.labels[self.train]).tolist() if len(self.train) else []
+        texts = (self.raw.label_texts[i] for i in used)
+        return sorted(text for text in texts if text is not None)
+
+    def require_trainable(self, label: str) -> None:
+        """label: the name of the column."""
+        n = len(self.classes)
+        if n < 2:
+            raise CannotTrain(
+                f"label {label!r} has {n or 'no'} class{'' if n == 1 else 'es'} in the training "
+                "rows; a classifier needs two"
+            )
+        if len(self.test) == 0:
+            raise CannotTrain(
+                "no subject is held out for testing; raise split.test_share, or bring more people"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenRows:
+    """A generation on the disk: its name, the classes of its training rows, their encoding."""
+
+    generation: str
+    classes: list[str]
+    encoding: Encoding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """One training on its way. number: of the version it makes."""
+
+    session: Session
+    verb: Literal["train", "retrain"]
+    number: int
+    watch: Stopwatch
+    progress: ProgressCallback | None
+
+    @property
+    def generation(self) -> str:
+        return self.session.generation_name(self.number)
+
+    @contextmanager
+    def new_generation(self) -> Iterator[Path]:
+        """A folder to write a generation in, which gets its name if all goes well."""
+        folder, name = self.session.layout.data, self.generation
+        disk.private_folder(folder)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=disk.TEMPORARY, dir=folder))
+        try:
+            yield temporary
+            for spooled in temporary.glob("spool-*"):
+                spooled.unlink()
+            disk.sync_folder(temporary)
+            target = self.session.layout.generation(name)
+            disk.remove(target)  # left by a crash before its version was committed
+            disk.check()
+            os.rename(temporary, target)
+            disk.sync_folder(folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)  # nobody else's, lock or no lock
+            raise
+
+    def write(self, rows: RowsToTrain, folder: Path) -> WrittenRows:
+        """Fit the constants to the training rows, encode all rows, and write them."""
+        config = self.session.config
+        encoding = write_dataset(
+            folder,
+            rows.raw,
+            rows.train,
+            rows.test,
+            columns=config.feature_columns(),
+            norm=config.preprocessing.bound,
+            min_rows=config.preprocessing.min_rows,
+            progress=self.progress,
+        )
+        return WrittenRows(generation=self.generation, classes=rows.classes, encoding=encoding)
+
+    def fit(self, written: WrittenRows) -> Model:
+        """Train on a generation, evaluate, rehearse."""
+        reach(f"{self.verb}.dataset-written")
+        config, watch = self.session.config, self.watch
+        choices = config.model
+        method = METHODS[choices.method](choices.settings(), refine=True)
+        card = Card(
+            method=choices.method,
+            settings=method.settings,
+            fit_intercept=choices.fit_intercept,
+            classes=tuple(written.classes),
+            label=config.roles.label,
+            encoding=written.encoding,
+        )
+        dataset = Dataset(self.session.layout.generation(written.generation))
+        of_label, live = class_codes(dataset, card.classes), dataset.live
+        data = engine_of(dataset, card, of_label, live)
+        test = held_out(dataset, of_label, card.fit_intercept)
+        rng = self.session.rng(self.number)
+        if self.progress is not None:
+            self.progress("training", 0, 0)
+        watch.get_kernels_ready(method, data)
+        try:
+            opened = open_pipeline(
+                method, data, test, rng, self.progress, config.policy.theta, watch.phase
+            )
+        except FloatingPointError as error:
+            raise CannotTrain(f"training failed: {error}; preprocessing.norm sets it") from None
+        except np.linalg.LinAlgError as error:
+            raise CannotTrain(f"training failed: {error}") from None
+        if method.solver == "sgd":
+            too_long = overshooting(data.rows, method.settings.learning_rate, method.settings.l2)
+            if too_long is not None:
+                log.warning("%s", too_long)
+        reach(f"{self.verb}.trained")
         return Model(
-            version, self.dataset, self.card, self.method, self.opened.baseline, self.data,
-            self.opened.state, self.opened.correct, self.dataset.live, self.class_of_label,
-        )  # fmt: skip
-
-
-@contextmanager
-def building(folder: Path, name: str) -> Iterator[Path]:
-    """A folder to write a generation in, which becomes folder/name if all goes well."""
-    disk.private_folder(folder)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=disk.TEMPORARY, dir=folder))
-    try:
-        yield temporary
-        for spooled in temporary.glob("spool-*"):
-            spooled.unlink()
-        disk.sync_folder(temporary)
-        target = folder / name
-        disk.remove(target)  # left by a crash before its version was employed
-        disk.check()
-        os.rename(temporary, target)
-        disk.sync_folder(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)  # nobody else's, lock or no lock
-        raise
-
-
-def classes_of(raw: Raw, train: np.ndarray) -> list[str]:
-    """The labels that training rows have, sorted."""
-    used = np.unique(raw.labels[train]).tolist() if len(train) else []
-    return sorted(text for text in (raw.label_texts[i] for i in used) if text is not None)
-
-
-def write_generation(
-    folder: Path,
-    raw: Raw,
-    train: np.ndarray,
-    test: np.ndarray,
-    config: Config,
-    progress: ProgressCallback | None,
-) -> Encoding:
-    columns = config.feature_columns()
-    pre = config.preprocessing
-    return write_dataset(
-        folder,
-        raw,
-        train,
-        test,
-        columns=columns,
-        norm=pre.bound,
-        min_rows=pre.min_rows,
-        progress=progress,
-    )
-
-
-def require_trainable(classes: list[str], test: np.ndarray, label: str) -> None:
-    if len(classes) < 2:
-        raise CannotTrain(
-            f"label {label!r} has {len(classes) or 'no'} class{'' if len(classes) == 1 else 'es'} "
-            "in the training rows; a classifier needs two"
-        )
-    if len(test) == 0:
-        raise CannotTrain(
-            "no subject is held out for testing; raise split.test_share, or bring more people"
+            dataset=dataset,
+            card=card,
+            method=method,
+            baseline=opened.baseline,
+            data=data,
+            state=opened.state,
+            initially_correct=opened.correct,
+            live=live,
+            class_of_label=of_label,
         )
 
+    def save(self, model: Model, deleted: int = 0) -> NewVersion:
+        """Write the files of a model just trained. deleted: training rows gone since the last."""
+        artifacts, watch = self.session.artifacts, self.watch
+        with watch.phase("write"):
+            model_sha = artifacts.put_arrays(model_arrays(model.state, model.initially_correct))
+            card_sha = artifacts.put_json(model.card.to_json())
+        reach(f"{self.verb}.artifacts-written")
+        return NewVersion(
+            kind="trained" if self.verb == "train" else "retrained",
+            method=model.card.method,
+            generation=model.generation,
+            model_sha=model_sha,
+            card_sha=card_sha,
+            rows=model.data.n_remaining,
+            subjects=model.dataset.subjects_left(),
+            deleted=deleted,
+            accuracy=model.baseline.accuracy,
+            seconds=watch.seconds,
+            baseline=model.baseline.as_dict(),
+            times=watch.times(),
+            held_out=_held_out_quality(model),
+        )
 
-def train_model(
-    dataset: Dataset,
-    classes: list[str],
-    encoding: Encoding,
-    config: Config,
-    rng: np.random.Generator,
-    progress: ProgressCallback | None,
-    watch: Stopwatch,
-) -> Fresh:
-    """Train on a generation just written, evaluate, rehearse."""
-    m = config.model
-    method = METHODS[m.method](m.settings(), refine=True)
-    card = Card(
-        m.method, method.settings, m.fit_intercept, tuple(classes), config.roles.label, encoding
-    )
-    of_label = class_codes(dataset, classes)
-    data = engine_of(dataset, of_label, len(classes), m.fit_intercept, dataset.live)
-    test = held_out(dataset, of_label, m.fit_intercept)
+    def decision(self, model: Model, reason: str) -> Decision:
+        """Why a version was trained that nobody's erasure led to."""
+        baseline = model.baseline
+        return Decision(
+            version=self.number,
+            at=self.session.clock(),
+            action="open" if self.verb == "train" else "retrain",
+            reason=reason,
+            inputs={
+                "slope": baseline.slope,
+                "rows": baseline.rows,
+                "accuracy": baseline.accuracy,
+            },
+            estimate=0.0,
+            threshold=self.session.config.policy.disparity,
+        )
 
-    if progress is not None:
-        progress("training", 0, 0)
-    watch.get_kernels_ready(method, data)
-    try:
-        opened = open_pipeline(method, data, test, rng, progress, config.policy.theta, watch.phase)
-    except FloatingPointError as error:
-        raise CannotTrain(f"training failed: {error}; preprocessing.norm sets it") from None
-    except np.linalg.LinAlgError as error:
-        raise CannotTrain(f"training failed: {error}") from None
-    if method.solver == "sgd":
-        too_long = overshooting(data.rows, method.settings.learning_rate, method.settings.l2)
-        if too_long is not None:
-            log.warning("%s", too_long)
-    return Fresh(dataset, card, method, data, opened, of_label)
+    def activate(self, version: Version, model: Model) -> None:
+        """After the commit: the version is the active one, and what it leaves behind is purged."""
+        reach(f"{self.verb}.committed")
+        self.session.activate(version, model, self.watch)
+        purge.after_commit(self.session)
 
-
-def save(
-    fresh: Fresh,
-    artifacts: Artifacts,
-    kind: Literal["trained", "retrained"],
-    deleted: int,
-    watch: Stopwatch,
-) -> NewVersion:
-    """Write a freshly trained model's files."""
-    opened = fresh.opened
-    with watch.phase("write"):
-        model_sha = artifacts.put_arrays(model_arrays(opened.state, opened.correct))
-        card_sha = artifacts.put_json(fresh.card.to_json())
-    return NewVersion(
-        kind=kind,
-        method=fresh.card.method,
-        generation=fresh.dataset.folder.name,
-        model_sha=model_sha,
-        card_sha=card_sha,
-        rows=fresh.data.n_remaining,
-        subjects=fresh.dataset.subjects_left(),
-        deleted=deleted,
-        accuracy=opened.baseline.accuracy,
-        seconds=watch.seconds,
-        baseline=opened.baseline.as_dict(),
-        times=watch.times(),
-        held_out=_seen(fresh),
-    )
+    def result(self, version: Version, model: Model, source: "SourceRead | None" = None) -> Trained:
+        """What `train` and `retrain` answer."""
+        intake = Intake() if source is None else source.intake
+        return Trained(
+            version=version.number,
+            kind=version.kind,
+            method=version.method,
+            rows=version.rows,
+            subjects=version.subjects,
+            columns=model.card.encoding.width,
+            accuracy=model.baseline.accuracy,
+            slope=model.baseline.slope,
+            seconds=self.watch.seconds,
+            left_out=0 if source is None else source.left_out,
+            phases=dict(self.watch.phases),
+            kernels=self.watch.kernels,
+            dropped=intake.dropped,
+            unreadable=intake.unreadable,
+            held_out=version.held_out,
+        )
 
 
-def _seen(fresh: Fresh) -> HeldOut:
-    test = held_out(fresh.dataset, fresh.class_of_label, fresh.card.fit_intercept)
-    found = held_out_quality(fresh.opened.state.weights, test)
+@dataclass(frozen=True, kw_only=True)
+class SourceRead:
+    """The rows of the source, written. left_out: how many of them the deletion list names."""
+
+    written: WrittenRows
+    left_out: int
+    intake: Intake
+
+
+def train(session: Session, progress: ProgressCallback | None) -> Trained:
+    """Read the source and train the first model."""
+    if session.active is not None:
+        raise Unavailable(
+            "this workspace is trained already; `unfit retrain` trains again on the rows "
+            "that remain, and a new workspace starts from the source"
+        )
+    reach("train.start")
+    watch = Stopwatch()
+    training = Training(session=session, verb="train", number=1, watch=watch, progress=progress)
+    session.begin_list()
+    listed = session.deletions.read()
+    source = _read_source(training, listed)
+    model = training.fit(source.written)
+    new = training.save(model)
+    decision = training.decision(model, "the first model of this workspace")
+    assert listed.position is not None
+    known = session.deletions.join(session.config.id, listed.position)
+    with watch.phase("commit"):
+        version = session.store.commit(
+            None, new, decision, Applied(list_known=str(known)), session.clock()
+        )
+    watch.stop()
+    session.note_list_known(known)
+    training.activate(version, model)
+    return training.result(version, model, source)
+
+
+def _read_source(training: Training, listed: Content) -> SourceRead:
+    """Write the rows of the source but those that the deletion list names: they never get in."""
+    session, watch = training.session, training.watch
+    config, roles, intake = session.config, session.config.the_roles(), Intake()
+    source = open_source(config.location(session.layout.folder))
+    with training.new_generation() as folder:
+        with watch.phase("read"):
+            raw = spool(source, roles, config.feature_columns(), folder, training.progress, intake)
+        reach("train.rows-spooled")
+        left_out = _listed_positions(raw, listed, session)
+        train, test = split(raw, config.split.test_share, config.split.seed, left_out)
+        rows = RowsToTrain(raw=raw, train=train, test=test)
+        rows.require_trainable(roles.label)
+        with watch.phase("encode"):
+            written = training.write(rows, folder)
+    return SourceRead(written=written, left_out=len(left_out), intake=intake)
+
+
+def _listed_positions(raw: Raw, listed: Content, session: Session) -> list[int]:
+    """The rows of a source just read that the deletion list names."""
+    rows = listed.of("row")
+    people = raw.subject_ids.find_all(listed.of("subject"))
+    mask = np.isin(raw.subjects, [place for place in people if place is not None])
+    if raw.row_ids is not None and raw.row_places is not None:
+        places = [place for place in raw.row_ids.find_all(rows) if place is not None]
+        mask |= np.isin(raw.row_places, places)
+    elif rows and session.config.id not in listed.of("workspace"):
+        raise BadInput(
+            f"the deletion list {session.deletions.path.name} names rows by their numbers in "
+            "another source; name a column with --row-id, or move the list away"
+        )
+    else:
+        numbers = [int(value) for value in rows if value.isascii() and value.isdigit()]
+        mask |= np.isin(raw.numbers, numbers)
+    return np.flatnonzero(mask).tolist()
+
+
+def _held_out_quality(model: Model) -> HeldOut:
+    found = held_out_quality(model.state.weights, model.test_rows())
     return HeldOut(
         majority=found.majority,
         log_loss=found.log_loss,

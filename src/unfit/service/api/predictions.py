@@ -100,9 +100,7 @@ def _arrow(
     body: bytes, predictor: Predictor, context: ServiceContext, wants_arrow: bool
 ) -> Response:
     table = arrow_streams.read(body, context.config.service.max_rows)
-    made = predict_file(
-        predictor.model, table, None, None, context.config.the_roles(), context.config.source
-    )
+    made = predict_file(predictor.model, table, context.config)
     assert made.table is not None
     context.metrics.predicted(made.rows)
     if wants_arrow:

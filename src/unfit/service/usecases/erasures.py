@@ -130,7 +130,7 @@ def _looking(context: ServiceContext, look: Callable[[Dataset], Found]) -> Found
         if version is None or version.generation is None:
             return None
         try:
-            dataset = Dataset(context.workspace.folder / "data" / version.generation)
+            dataset = Dataset(context.workspace.layout.generation(version.generation))
         except Damaged:  # or replaced by a retraining, since we asked
             if context.store.versions.active() == version:
                 raise

@@ -1,0 +1,265 @@
+"""What it leads to that rows leave a model: unlearn, evaluate, decide, write the new files aside.
+
+Nothing here changes what is active: that is the commit's, in erasure.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from unfit.errors import CannotTrain
+from unfit.lifecycle import drift, pipeline
+from unfit.lifecycle.policy import Action, Facts, Verdict, decide
+from unfit.points import reach
+from unfit.progress import ProgressCallback
+from unfit.store.records import Decision, HeldOut, NewVersion, Version
+from unfit.workspace import retraining
+from unfit.workspace.constants import Changes
+from unfit.workspace.model import Model, model_arrays, subjects_left
+from unfit.workspace.session import Session
+from unfit.workspace.stopwatch import Stopwatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a batch of requests leads to.
+
+    new: the version to activate; None if the active one stays, with the new facts in `kept`.
+    model_after: called after the commit, for the model as it is then; None if there is none.
+    """
+
+    new: NewVersion | None = None
+    decision: Decision | None = None
+    model_after: Callable[[], Model | None] = lambda: None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The model without the rows, and what the policy says of it."""
+
+    step: pipeline.Step
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unlearning:
+    """Rows that leave a model. positions: of all of them, whether trained on or held out."""
+
+    session: Session
+    before: Version
+    model: Model
+    positions: np.ndarray
+    watch: Stopwatch
+
+    @cached_property
+    def leaving(self) -> np.ndarray:
+        """The training rows among them."""
+        return self.model.training_rows(self.positions)
+
+    @property
+    def number(self) -> int:
+        """Of the version that a commit makes."""
+        return self.before.number + 1
+
+    def outcome(self, progress: ProgressCallback | None) -> Outcome:
+        """Unlearn and decide; write the files of the new version."""
+        if len(self.leaving) == 0:
+            return self._only_held_out()
+        found = self.evaluate(self.session.rng(self.number))
+        reach("forget.unlearned")
+        with self.watch.phase("write"):
+            until = self.session.retention.retain(self.number, self.model.dataset, self.leaving)
+        reach("forget.retained")
+        if found.verdict.retrain:
+            return self._retrained(found, until, progress)
+        return self._updated(found.step, until, found.verdict.reason)
+
+    def evaluate(self, rng: np.random.Generator) -> Evaluation:
+        """Unlearn and ask the policy. Changes nothing."""
+        with self.watch.phase("evaluate"):
+            return self._evaluate(rng)
+
+    def _evaluate(self, rng: np.random.Generator) -> Evaluation:
+        model, leaving = self.model, self.leaving
+        held_out = model.test_positions(self.positions)
+        if len(held_out) == 0:
+            return self._not_unlearned("no held-out row is left to measure accuracy on")
+        try:
+            step = pipeline.step(
+                model.method,
+                model.state,
+                model.data,
+                leaving,
+                model.test_rows(),
+                held_out,
+                model.initially_correct,
+                model.baseline,
+                list(model.card.classes),
+                rng,
+                self.watch.phase,
+            )
+            if step.unlearned and len(leaving):
+                left = model.test_rows().take(held_out)
+                seen = self.before.held_out
+                since = 0.0 if seen is None else seen.log_loss_change or 0.0
+                step = drift.measured(
+                    step, model.state, model.method, model.data, leaving, left, since
+                )
+        except (FloatingPointError, np.linalg.LinAlgError) as error:
+            return self._not_unlearned(f"unlearning failed ({error}), so the model is retrained")
+        batch = model.method.settings.deletion_batch_size or max(1, len(leaving))
+        self.watch.steps = -(-len(leaving) // batch)
+        verdict = decide(self.session.config.policy.policy(), step.facts)
+        return Evaluation(step, _with_constants(verdict, model.constants_without(self.positions)))
+
+    def _not_unlearned(self, reason: str) -> Evaluation:
+        facts = Facts(rows=self.model.baseline.rows, deleted=len(self.leaving))
+        step = pipeline.Step(self.model.state, facts, unlearned=False)
+        return Evaluation(step, Verdict(True, reason))
+
+    # --- the four outcomes ---------------------------------------------------------------------
+
+    def _only_held_out(self) -> Outcome:
+        """The version stays; its file loses what it says of these rows, if there are any."""
+        model, positions = self.model, self.positions
+
+        def model_after() -> Model:
+            model.forget(positions)
+            return model
+
+        if len(positions) == 0:
+            return Outcome(model_after=model_after)
+        left = model.test_positions(positions)
+        found = drift.held_out_quality(model.state.weights, model.test_rows().take(left))
+        correct = model.correct_without(positions)
+        seen = self.before.held_out
+        held_out = HeldOut(
+            majority=found.majority,
+            log_loss=found.log_loss,
+            auc=found.auc,
+            initial_accuracy=float(model.initially_correct[left].mean()) if len(left) else None,
+            log_loss_change=None if seen is None else seen.log_loss_change,
+        )
+        kept = {
+            "model_sha": self.session.artifacts.put_arrays(model_arrays(model.state, correct)),
+            "subjects": model.subjects_without(positions),
+            "accuracy": found.accuracy,
+            "held_out": held_out,
+        }
+        return Outcome(model_after=model_after, kept=kept)
+
+    def _updated(self, step: pipeline.Step, until: datetime | None, reason: str) -> Outcome:
+        """The model that has unlearned the rows."""
+        model, positions, before = self.model, self.positions, self.before
+        artifacts = self.session.artifacts
+        with self.watch.phase("write"):
+            correct = model.correct_without(positions)
+            model_sha = artifacts.put_arrays(model_arrays(step.state, correct))
+            card, card_sha = model.card_without(positions), before.card_sha
+            if card != model.card:
+                card_sha = artifacts.put_json(card.to_json())
+        reach("forget.artifacts-written")
+
+        def model_after() -> Model:
+            model.forget(positions, step.state)
+            return model
+
+        facts = step.facts
+        new = NewVersion(
+            kind="updated",
+            method=before.method,
+            generation=before.generation,
+            model_sha=model_sha,
+            card_sha=card_sha,
+            retained_until=until,
+            rows=step.state.n,
+            subjects=model.subjects_without(positions),
+            deleted=len(self.leaving),
+            accuracy=facts.accuracy,
+            seconds=self.watch.seconds,
+            baseline=before.baseline,
+            times=self.watch.times(),
+            held_out=HeldOut(
+                majority=facts.majority,
+                log_loss=facts.log_loss,
+                auc=facts.auc,
+                initial_accuracy=facts.initial_accuracy,
+                log_loss_change=facts.log_loss_change,
+            ),
+        )
+        return Outcome(
+            new=new, decision=self._decision("update", reason, facts), model_after=model_after
+        )
+
+    def _retrained(
+        self, found: Evaluation, until: datetime | None, progress: ProgressCallback | None
+    ) -> Outcome:
+        """A model trained on what remains. If none can be trained, the erasure goes on all the
+        same: the updated model is taken, or else the model is withdrawn."""
+        step, reason = found.step, found.verdict.reason
+        live = self.model.live.copy()
+        live[self.positions] = False
+        training = retraining.begin(self.session, self.watch, progress)
+        try:
+            made = retraining.retrain_rows(
+                training, self.model.dataset, live, deleted=len(self.leaving)
+            )
+        except CannotTrain as failure:
+            reason = f"{reason}; but no model can be trained: {failure}"
+            if step.unlearned:
+                return self._updated(step, until, reason)
+            return Outcome(
+                new=self._withdrawn(live, until),
+                decision=self._decision("withdraw", reason, step.facts),
+            )
+        return Outcome(
+            new=replace(made.new, retained_until=until),
+            decision=self._decision("retrain", reason, step.facts),
+            model_after=lambda: made.model,
+        )
+
+    def _withdrawn(self, live: np.ndarray, until: datetime | None) -> NewVersion:
+        """A version without a model."""
+        dataset, before = self.model.dataset, self.before
+        return NewVersion(
+            kind="withdrawn",
+            method=before.method,
+            generation=before.generation,
+            retained_until=until,
+            rows=int(live[: dataset.n_train].sum()),
+            subjects=len(np.unique(dataset["subjects"][live])),
+            deleted=len(self.leaving),
+            seconds=self.watch.seconds,
+            baseline=before.baseline,
+            times=self.watch.times(),
+        )
+
+    def _decision(self, action: Action, reason: str, facts: Facts) -> Decision:
+        return Decision(
+            version=self.number,
+            at=self.session.clock(),
+            action=action,
+            reason=reason,
+            inputs=facts.as_dict(),
+            estimate=facts.estimate,
+            threshold=self.session.config.policy.disparity,
+        )
+
+
+def without_model(session: Session, positions: np.ndarray) -> Outcome:
+    """Rows leave a workspace whose model was withdrawn: there is nothing to unlearn."""
+    left = subjects_left(session.dataset(), session.live(), positions)
+    return Outcome(kept={"subjects": left})
+
+
+def _with_constants(verdict: Verdict, found: Changes) -> Verdict:
+    """Constants that changed leave no choice."""
+    if not found.due:
+        return verdict
+    reasons = [found.reason, *([verdict.reason] if verdict.retrain else [])]
+    return Verdict(True, "; ".join(reasons))
