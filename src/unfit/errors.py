@@ -5,7 +5,7 @@ Every room above core may raise them; the command line prints them and exits wit
 
 
 class UnfitError(ValueError):
-    """What a person can put right. Whoever raises it has changed nothing."""
+    """An error that a person can put right. Whoever raises it has changed nothing."""
 
     exit_code = 2
 
@@ -15,7 +15,7 @@ class BadInput(UnfitError):
 
 
 class MatchedNobody(BadInput):
-    """A request whose ids nobody here has, where that is not to pass (`--strict`)."""
+    """A request whose ids match nobody, where that is refused (`--strict`)."""
 
     exit_code = 4
 
@@ -29,15 +29,15 @@ class Damaged(UnfitError):
 
 
 class Unavailable(UnfitError):
-    """What is asked for cannot be done in the present state of the workspace or the machine."""
+    """Something that cannot be done in the present state of the workspace or the machine."""
 
 
 class LostLock(Unavailable):
-    """Another process has taken over from this one, which stood still."""
+    """Another process has taken over from this one, which hung."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this process stood still for so long that another one has taken over; what it had not "
+            "this process hung for so long that another one has taken over; what it had not "
             "committed is undone, so run the command again"
         )
 

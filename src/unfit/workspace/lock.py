@@ -1,11 +1,13 @@
-"""One writer at a time: a lock on a file of the workspace, which the system frees at death.
+"""One writer at a time: a lock on a file of the workspace, which the system frees if a holder dies.
 
 A process that is stopped, or hangs, does not die. So the holder of the lock beats (it touches the
-file once a second), and the lock has a term, a number in the records. Whoever waits and sees the
-holder stand still for STILL_SECONDS, by its beats and by the work it does, ends it if it is a
-process of the service and within reach; otherwise they begin the next term. Each term has a lock
-file of its own, so that the old holder's lock is in nobody's way; and since the term is looked at
-in every transaction and before every change of a file, the old holder changes nothing on waking.
+file once a second), and the lock has a term, a number in the records. Whoever waits and sees that
+the holder neither beats nor computes for STILL_SECONDS ends it if it is a process of the service
+and within reach, or else begins the next term. Each term has a lock file of its own, so that the
+old holder's lock blocks nobody. The term is compared in every transaction and before every change
+of a file, so the old holder changes nothing when it wakes up.
+
+By hand, because no library's file lock tells a stopped holder from a working one.
 """
 
 import fcntl
@@ -101,23 +103,23 @@ class WriterLock:
                 path.unlink(missing_ok=True)
 
     def _wait(self, handle: int, path: Path, term: int) -> bool:
-        """Until it is ours; False if another term has begun meanwhile. In the order of asking."""
+        """Wait in turn until it is ours; False if another term has begun meanwhile."""
         waiting = _Waiting(handle)
         try:
             seen, since, begun = _pulse(path), time.monotonic(), time.monotonic()
-            told = False
+            announced = False
             while not waiting.wait(0.25):
                 again, at = _pulse(path), time.monotonic()
                 if again != seen:
                     seen, since = again, at
                 holder = seen[0]
-                if not told and at - begun > TELL_SECONDS:
+                if not announced and at - begun > TELL_SECONDS:
                     log.warning("waiting for the workspace, which is held by %s", _whom(holder))
-                    told = True
+                    announced = True
                 if self.terms is not None and at - since > STILL_SECONDS:
                     since = at
                     if holder is not None and holder.service and holder.kill():
-                        log.warning("%s held the workspace and stood still; it was ended", holder)
+                        log.warning("%s held the workspace and hung; it was ended", holder)
                         continue
                     self._begin_after(term, holder)
                 if self.terms is not None and self.terms.read() != term:
@@ -132,10 +134,10 @@ class WriterLock:
         assert self.terms is not None
         try:
             if self.terms.begin_after(term):
-                log.warning("%s held the workspace and stood still; its lock is void", holder)
+                log.warning("%s held the workspace and hung; its lock is void", holder)
         except Unavailable as error:
             raise Unavailable(
-                f"{_whom(holder)} holds the workspace and its database and stands still; resume "
+                f"{_whom(holder)} holds the workspace and its database and hangs; resume "
                 f"it, or end it with `kill -9 {holder.pid if holder else 'PID'}` ({error})"
             ) from None
 

@@ -13,16 +13,20 @@ from unfit.store.records import IdKind, ItemOutcome, Request
 from unfit.store.store import Store
 
 Ids = Sequence[tuple[IdKind, str]]
-FEW = 200  # ids of a request whose spellings are tried on the forgotten
+FEW = 200  # ids of a request that are compared with spellings of the forgotten
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Positions to forget, an outcome and a number of rows for each id, digests to keep."""
+    """Which rows a request names.
+
+    outcomes: for each id, what becomes of it and how many rows it has. ids: those that have rows,
+    for the deletion list. digests: of everybody who is forgotten, to be kept.
+    """
 
     positions: np.ndarray
     outcomes: list[tuple[ItemOutcome, int]]
-    ids: list[tuple[IdKind, str]]  # those that had rows, for the deletion list
+    ids: list[tuple[IdKind, str]]
     digests: list[tuple[IdKind, str]]
 
     @property
@@ -31,7 +35,7 @@ class Selection:
 
 
 def resolve(ids: Ids, dataset: Dataset, store: Store, live: np.ndarray) -> Selection:
-    """Look every id up. An id twice in one batch, or forgotten before, is repeated."""
+    """Look every id up. An id that is named twice, or was forgotten before, is repeated."""
     taken = np.zeros(dataset.n, np.bool_)
     outcomes: list[tuple[ItemOutcome, int] | None] = []
     found: list[tuple[IdKind, str]] = []
@@ -66,7 +70,7 @@ def forgotten_before(store: Store, ids: Ids) -> set[tuple[IdKind, str]]:
 
 
 def near_spellings(ids: Ids, dataset: Dataset, store: Store) -> dict[str, Sequence[str]]:
-    """Of ids that matched nobody: spellings close to them that somebody remembered here has."""
+    """For ids that matched nobody: close spellings that somebody remembered here has."""
     found: dict[tuple[IdKind, str], list[str]] = {}
     for kind in get_args(IdKind):
         texts = list(dict.fromkeys(value for of, value in ids if of == kind))
@@ -80,7 +84,7 @@ def near_spellings(ids: Ids, dataset: Dataset, store: Store) -> dict[str, Sequen
 
 
 def forgotten_spellings(ids: Ids, store: Store) -> dict[str, str]:
-    """Of ids that matched nobody: a near spelling of somebody who was forgotten before."""
+    """For ids that matched nobody: a close spelling of somebody who was forgotten before."""
     ways = {pair: [(pair[0], text) for text in spellings(pair[1])] for pair in ids[:FEW]}
     known = forgotten_before(store, [way for each in ways.values() for way in each])
     found = {
@@ -91,7 +95,7 @@ def forgotten_spellings(ids: Ids, store: Store) -> dict[str, str]:
 
 
 def _positions(dataset: Dataset, kind: IdKind, value: str, live: np.ndarray) -> np.ndarray | None:
-    """Live rows an id names, or None if there are none."""
+    """The live rows that an id names; None if there are none."""
     if kind == "subject":
         positions = dataset.subject_rows(value)
     else:
@@ -106,7 +110,7 @@ def _positions(dataset: Dataset, kind: IdKind, value: str, live: np.ndarray) -> 
 def _digests(
     positions: np.ndarray, found: Ids, dataset: Dataset, store: Store, live: np.ndarray
 ) -> list[tuple[IdKind, str]]:
-    """Of the ids named, of every row that goes, and of subjects who lose their last row."""
+    """Digests of the ids named, of every row that goes, and of subjects who lose their last row."""
     made: dict[tuple[IdKind, str], None] = {}
     for kind, value in found:
         made[kind, store.digest(kind, value)] = None
@@ -158,7 +162,7 @@ def named(ids: Ids, outcomes: Sequence[tuple[str, int]], wanted: str) -> tuple[s
 
 
 def refuse(ids: Ids, selection: Selection, near: Mapping[str, Sequence[str]]) -> None:
-    """What `strict` makes of ids that forget nobody."""
+    """Raise if an id would forget nobody: for `strict`."""
     kinds: tuple[tuple[str, str, type[BadInput]], ...] = (
         ("unknown", "matched nobody", MatchedNobody),
         ("repeated", "forgotten already or named twice", BadInput),
@@ -172,5 +176,5 @@ def refuse(ids: Ids, selection: Selection, near: Mapping[str, Sequence[str]]) ->
 
 
 def meant(spellings: Sequence[str]) -> str:
-    """Near spellings, as a question to add to a sentence."""
+    """Close spellings, as a question to add to a sentence."""
     return f" (did you mean {' or '.join(map(repr, spellings))}?)" if spellings else ""

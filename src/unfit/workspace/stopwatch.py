@@ -1,9 +1,9 @@
 """Where the time of a version goes.
 
-One definition, wherever seconds are shown: the clock starts when the work is taken up (the writer's
-lock is held; for an erasure, the requests that wait have been read) and stops when the transaction
-that puts the version in force is committed. Getting the kernels ready stops the clock, and what
-comes after the commit (the purge) is told apart.
+There is one definition, wherever seconds are shown: the clock starts when the work is taken up (the
+writer's lock is held; for an erasure, the requests that wait have been read) and stops when the
+transaction that puts the version in force is committed. The clock stands still while kernels are
+made ready, and the purge after the commit is counted separately.
 """
 
 import time
@@ -27,7 +27,7 @@ _warmed: set[object] = set()
 
 @dataclass
 class Stopwatch:
-    """Seconds by phase; a phase within a phase stops the outer one."""
+    """Seconds by phase. A phase inside another one stops the clock of the outer one."""
 
     clock: Callable[[], float] = time.perf_counter
     phases: dict[str, float] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Stopwatch:
             self._outer[-1][0] += took
 
     def count_rows(self, method: Method, data: CpuEngine) -> None:
-        """From now on, the rows that sums over the remaining ones read; a replay is not counted."""
+        """From now on, count the rows that sums over the remaining rows read; a replay is not."""
         self._read = None if method.name == "deltagrad" else (data, data.rows_read)
 
     @property
@@ -97,7 +97,7 @@ class Stopwatch:
 
 
 def warm_up_encoding() -> None:
-    """The kernels that constants are made with."""
+    """Load the kernels that constants are made with."""
     if "encoding" not in _warmed:
         few = np.zeros((2, 1), np.float32)
         for writeable in (True, False):  # they are two kinds to numba
