@@ -116,7 +116,7 @@ def trace_erasure() -> Trace:
             ws.forget(subjects=["p001"])
         with Workspace(Path(folder) / "ws") as ws, tracing(trace):
             made = ws.forget(subjects=["p002"])
-    assert made.action == "employ", made.reason
+    assert made.action == "update", made.reason
     assert made.purged
     return trace
 

@@ -21,7 +21,7 @@ TEN = ("min_rows = 1 ", "min_rows = 10")
 
 
 def stale(ws: Workspace, **changed: object) -> None:
-    """Give the employed version a card with other constants of 'age', as if nobody had looked."""
+    """Give the active version a card with other constants of 'age', as if nobody had looked."""
     with ws.session() as session:
         loaded = session.open_model()
         columns = tuple(

@@ -177,10 +177,10 @@ class Pipeline(RuleBasedStateMachine):
             assert differing(self.ws) == []
 
     def check_replay(self) -> None:
-        """The employed weights are those of the same decisions, made without any accident."""
+        """The active weights are those of the same decisions, made without any accident."""
         with self.ws.session() as session:
-            employed = session.require_version()
-            weights = None if employed.model_sha is None else session.open_model().state.weights
+            active = session.require_version()
+            weights = None if active.model_sha is None else session.open_model().state.weights
             history, config = self.ws.store.versions.find(), session.config
         ids = TABLE["record"].to_pylist()
         gone: dict[int, list[str]] = {}

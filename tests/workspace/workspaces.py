@@ -85,7 +85,7 @@ def remembers(ws: Workspace, subject: str) -> bool:
 
 
 def signature(ws: Workspace) -> dict:
-    """All that a crash might harm: the employed pointer, rows, requests, files."""
+    """All that a crash might harm: the active version, rows, requests, files."""
     session = ws._session
     version = session.store.versions.active()
     live: list[int] = []
