@@ -12,19 +12,17 @@ from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.lifecycle.drift import measured
 from unfit.lifecycle.pipeline import Baseline, open_pipeline, step
-from unfit.lifecycle.policy import (
+from unfit.lifecycle.policies import (
     AccuracyFloor,
     Always,
-    AnyOf,
     DeletedRows,
     DeletedShare,
     Disparity,
     Distance,
-    Facts,
     LogLoss,
     Never,
-    decide,
 )
+from unfit.lifecycle.policy import AnyOf, Facts, decide
 from unfit.methods import METHODS, Settings
 from unfit.retrained import retrain
 

@@ -20,7 +20,8 @@ from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
 from unfit.lifecycle.pipeline import Baseline, correct, rehearse, step
-from unfit.lifecycle.policy import Always, Disparity, Never, Policy, decide
+from unfit.lifecycle.policies import Always, Disparity, Never
+from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import Method, State
 
 

@@ -1,12 +1,16 @@
-"""When to retrain. A policy is pure: facts in, Employ or Retrain with a reason out.
+"""When to retrain: the seam. A policy is pure: facts in, a verdict with its reason out.
 
-The paper's rule estimates the disparity as c x AccErr_init, with c learned in a rehearsal before
-the pipeline opens (lifecycle.pipeline.rehearse), and retrains when it is over a threshold.
+A new policy is one class: a frozen dataclass that derives from `Policy`, with its settings as
+fields, registered under a name in `lifecycle.policies` or by an entry point of the group
+`unfit.policies`. The contract is `unfit.testing.check_policy`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal
+
+Action = Literal["open", "update", "retrain", "withdraw"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,133 +53,36 @@ class Facts:
 
 @dataclass(frozen=True)
 class Verdict:
-    """retrain, and why, in a sentence."""
+    """Whether to retrain, and why, in a sentence."""
 
     retrain: bool
     reason: str
 
 
-class Policy(Protocol):
-    def decide(self, facts: Facts) -> Verdict: ...
-
-
 @dataclass(frozen=True)
-class Disparity:
-    """The paper's rule: retrain when the estimated disparity is over the threshold (percent)."""
+class Policy(ABC):
+    """Says whether an erasure is answered by retraining.
 
-    threshold: float
+    title: its name for people. description: what it looks at, in a sentence. alone: whether it
+    makes no sense beside other policies.
+    """
 
+    title: ClassVar[str]
+    description: ClassVar[str]
+    alone: ClassVar[bool] = False
+
+    @abstractmethod
     def decide(self, facts: Facts) -> Verdict:
-        if facts.estimate is None:
-            return Verdict(False, "the disparity could not be estimated")
-        over = facts.estimate > self.threshold
-        said = "is over" if over else "is within"
-        moved, change = "", facts.accuracy_change
-        if over and change is not None:
-            which = "rose" if change > 0 else "fell"
-            moved = f" (accuracy {which} by {100 * abs(change):.3g} points since training)"
-        return Verdict(
-            over,
-            f"the estimated disparity {facts.estimate:.3g} % {said} the threshold "
-            f"{self.threshold:g} %{moved}",
-        )
+        """The same facts give the same verdict. What was not measured does not retrain."""
 
-
-@dataclass(frozen=True)
-class Distance:
-    """Retrain when the weights are farther from a retraining's than so many percent of their
-    length: what unlearning has left undone."""
-
-    threshold: float
-
-    def decide(self, facts: Facts) -> Verdict:
-        if facts.distance is None:
-            return Verdict(False, "the distance to a retraining was not measured")
-        over = 100 * facts.distance > self.threshold
-        return Verdict(
-            over,
-            f"the weights are {100 * facts.distance:.2g} % from a retraining's, "
-            f"{'over' if over else 'within'} {self.threshold:g} %",
-        )
-
-
-@dataclass(frozen=True)
-class LogLoss:
-    """Retrain when the log-loss on held-out people has changed so much since training."""
-
-    threshold: float
-
-    def decide(self, facts: Facts) -> Verdict:
-        change = facts.log_loss_change
-        if change is None:
-            return Verdict(False, "the log-loss was not measured")
-        over = abs(change) > self.threshold
-        if change == 0:  # to the digits that are kept
-            return Verdict(over, "log-loss has not changed since training")
-        return Verdict(
-            over,
-            f"log-loss {'rose' if change > 0 else 'fell'} by {abs(change):.2g} since training, "
-            f"{'over' if over else 'within'} {self.threshold:g}",
-        )
-
-
-@dataclass(frozen=True)
-class AccuracyFloor:
-    """Retrain when test accuracy falls below a floor."""
-
-    floor: float
-
-    def decide(self, facts: Facts) -> Verdict:
-        if facts.accuracy is None:
-            return Verdict(False, "accuracy could not be measured")
-        below = facts.accuracy < self.floor
-        said = "is below" if below else "is not below"
-        return Verdict(below, f"test accuracy {facts.accuracy:.4f} {said} the floor {self.floor:g}")
-
-
-@dataclass(frozen=True)
-class DeletedRows:
-    """Retrain when so many rows have gone since the last training."""
-
-    count: int
-
-    def decide(self, facts: Facts) -> Verdict:
-        reached = facts.deleted >= self.count
-        return Verdict(
-            reached, f"{facts.deleted:,} of at most {self.count:,} rows have gone since training"
-        )
-
-
-@dataclass(frozen=True)
-class DeletedShare:
-    """Retrain when such a share of the rows has gone since the last training."""
-
-    share: float
-
-    def decide(self, facts: Facts) -> Verdict:
-        gone = facts.deleted / max(1, facts.rows)
-        return Verdict(
-            gone >= self.share,
-            f"{100 * gone:.3g} % of at most {100 * self.share:g} % of the rows have gone since "
-            "training",
-        )
-
-
-@dataclass(frozen=True)
-class Always:
-    def decide(self, facts: Facts) -> Verdict:
-        return Verdict(True, "the policy is to retrain at every erasure")
-
-
-@dataclass(frozen=True)
-class Never:
-    def decide(self, facts: Facts) -> Verdict:
-        return Verdict(False, "the policy is never to retrain")
+    @abstractmethod
+    def condition(self) -> str:
+        """When it retrains, with its settings: "test accuracy is below 0.5"."""
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """Retrain when one of several says so; the reason is theirs."""
+    """Retrain when one of several policies says so; the reason is theirs."""
 
     policies: Sequence[Policy]
 
@@ -185,13 +92,10 @@ class AnyOf:
         return Verdict(said[0].retrain, "; ".join(v.reason for v in said))
 
 
-def decide(policy: Policy, facts: Facts) -> Verdict:
+def decide(policy: Policy | AnyOf, facts: Facts) -> Verdict:
     """What the policy says, unless there is no choice: a class without rows cannot be kept."""
     if facts.emptied:
         count = len(facts.emptied)
         what = "a class has" if count == 1 else f"{count} classes have"
         return Verdict(True, f"{what} no row left, so a model without it is due")
     return policy.decide(facts)
-
-
-Action = Literal["open", "update", "retrain", "withdraw"]

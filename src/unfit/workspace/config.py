@@ -29,7 +29,8 @@ from unfit.data.dialect import Dialect, checked
 from unfit.data.roles import Roles
 from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
-from unfit.lifecycle import policy as policies
+from unfit.lifecycle import policies
+from unfit.lifecycle.policy import AnyOf, Policy
 from unfit.methods import METHODS, OFFERED, Settings
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 
@@ -298,8 +299,8 @@ class PolicyTable:
         Field(gt=0, lt=1, description="share of rows deleted in the rehearsal that learns c"),
     ] = 0.45
 
-    def policy(self) -> policies.Policy:
-        made: dict[str, policies.Policy] = {
+    def policy(self) -> Policy | AnyOf:
+        made: dict[str, Policy] = {
             "distance": policies.Distance(self.distance),
             "log_loss": policies.LogLoss(self.log_loss),
             "disparity": policies.Disparity(self.disparity),
@@ -310,7 +311,7 @@ class PolicyTable:
             "never": policies.Never(),
         }
         chosen = [made[name] for name in self.retrain_when]
-        return chosen[0] if len(chosen) == 1 else policies.AnyOf(chosen)
+        return chosen[0] if len(chosen) == 1 else AnyOf(chosen)
 
 
 @dataclass(frozen=True)
