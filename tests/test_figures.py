@@ -374,12 +374,12 @@ def test_counts_of_an_erasure_are_those_of_the_table(told: Told) -> None:
 
 def test_cards_of_the_overview_are_those_of_the_table(told: Told, truth: Truth) -> None:
     cards = _cards(told.page("/"))
-    assert cards["Model in use"].startswith(f"{truth.version} FISHER")
+    assert cards["Active version"].startswith(f"{truth.version} FISHER")
     assert cards["People remembered"] == f"{truth.remembered} {truth.training_rows} rows trained on"
     assert cards["People forgotten"].startswith(
         f"{truth.forgotten_people} {truth.forgotten_rows} rows"
     )
-    waiting = cards["Erasures waiting"]
+    waiting = cards["Pending erasures"]
     assert waiting.startswith(f"1 {truth.applied} in force, {truth.unmatched} matched nobody")
     assert waiting.endswith("1 cancelled")
     assert cards["Test accuracy"].startswith(f"{truth.accuracy:.4f}")
@@ -395,17 +395,17 @@ def test_times_of_the_pages_are_those_of_the_records(told: Told) -> None:
     whole, unlearn = _middle(updates, "seconds"), _middle([v["phases"] for v in updates], "unlearn")
     train = _middle([v["phases"] for v in warm if "train" in v["phases"]], "train")
     cards = _cards(told.page("/method"))
-    assert cards["The unlearning step"].startswith(_shown(unlearn))
-    assert f"last {len(updates)} erasures" in cards["The unlearning step"]
-    assert cards["The training step"].startswith(_shown(train))
-    said = re.search(r"([\d.,]+) times the unlearning step", cards["The training step"])
+    assert cards["Unlearning step"].startswith(_shown(unlearn))
+    assert f"last {len(updates)} erasures" in cards["Unlearning step"]
+    assert cards["Training step"].startswith(_shown(train))
+    said = re.search(r"([\d.,]+) times the unlearning step", cards["Training step"])
     assert said is not None
     assert float(said[1]) == pytest.approx(train / unlearn, rel=0.06)
-    assert cards["An erasure, whole"].startswith(_shown(whole))
+    assert cards["Whole erasure"].startswith(_shown(whole))
     (again,) = [v for v in warm if v["kind"] == "retrained"]
     parts = ("encode", "train", "evaluate", "rehearse", "write", "commit")
     alone = sum(again["phases"][name] for name in parts)
-    assert cards["A retraining, whole"].startswith(_shown(alone))
+    assert cards["Whole retraining"].startswith(_shown(alone))
     assert _cards(told.page("/"))["Time per erasure"].startswith(_shown(whole))
     with Workspace(told.service.kept.folder) as ws:
         last = [v for v in ws.store.versions.find() if v.kind == "updated"][-1]

@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -24,8 +25,8 @@ from workspaces import Kept
 import people
 from unfit.clock import now
 from unfit.service.app import make_app
-from unfit.service.log import Log
-from unfit.service.protocol import PatientProtocol
+from unfit.service.log import JsonLinesHandler
+from unfit.service.protocol import TimeLimitedProtocol
 from unfit.service.worker import Worker
 from unfit.workspace import Workspace
 
@@ -46,6 +47,13 @@ def until(true: Callable[[], Any], what: str = "it", patience: float = PATIENCE)
 def token(folder: Path, *roles: str) -> str:
     with Workspace(folder) as ws:
         return ws.store.tokens.create("a test", roles, now())[1]
+
+
+def log_to(written: io.StringIO) -> logging.Logger:
+    """A log of its own, apart from everything else in this process."""
+    made = logging.Logger("a test")
+    made.addHandler(JsonLinesHandler(written))
+    return made
 
 
 def bearer(text: str) -> dict[str, str]:
@@ -91,7 +99,7 @@ def serving(kept: Kept) -> Iterator[Service]:
     """The app of a workspace, asked as admin."""
     admin, written = token(kept.folder, "admin"), io.StringIO()
     with start_blocking_portal() as loop:
-        app = loop.call(partial(make_app, kept.folder, log=Log(written)))
+        app = loop.call(partial(make_app, kept.folder, logger=log_to(written)))
         way = httpx.ASGITransport(app, raise_app_exceptions=False)
         client = httpx.AsyncClient(transport=way, base_url="http://unfit")
         with loop.wrap_async_context_manager(app.router.lifespan_context(app)):
@@ -115,7 +123,7 @@ class Working:
 @contextmanager
 def working(folder: Path) -> Iterator[Working]:
     stop, written = threading.Event(), io.StringIO()
-    worker = Worker(folder, Log(written), stop)
+    worker = Worker(folder, log_to(written), stop)
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     try:
@@ -178,9 +186,11 @@ def rows(n: int = 3) -> list[dict[str, Any]]:
 @contextmanager
 def listening(kept: Kept) -> Iterator[tuple[str, int, FastAPI]]:
     """The app behind the service's own protocol on a port, in a thread: host, port, app."""
-    app = make_app(kept.folder, log=Log(io.StringIO()))
+    app = make_app(kept.folder, logger=log_to(io.StringIO()))
     config = uvicorn.Config(
-        app, http=PatientProtocol, lifespan="on", log_level="warning", access_log=False, ws="none",
+        app,
+        http=TimeLimitedProtocol,
+        lifespan="on", log_level="warning", access_log=False, ws="none",
         timeout_graceful_shutdown=1,
     )  # fmt: skip
     server = uvicorn.Server(config)

@@ -4,7 +4,6 @@ import io
 import json
 import zipfile
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,23 +138,23 @@ def test_arrow_comes_in_and_goes_out(shared: Service) -> None:
 @pytest.mark.parametrize(
     ("content", "status", "said"),
     [
-        (b"", 400, "not JSON"),
-        (b"{", 400, "not JSON"),
-        (b'{"rows": [{"age": NaN}]}', 400, "not JSON"),
-        (b'{"rows": [{"age": -Infinity}]}', 400, "not JSON"),
-        (b"[" * 100_000, 400, "not JSON"),
-        (b'{"rows":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "not JSON"),
-        (b"\xff\xfe", 400, "not JSON"),
+        (b"", 400, "not valid JSON"),
+        (b"{", 400, "not valid JSON"),
+        (b'{"rows": [{"age": NaN}]}', 400, "not valid JSON"),
+        (b'{"rows": [{"age": -Infinity}]}', 400, "not valid JSON"),
+        (b"[" * 100_000, 400, "not valid JSON"),
+        (b'{"rows":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "not valid JSON"),
+        (b"\xff\xfe", 400, "not valid JSON"),
         (b'"' + b"9" * 10 + b'"', 422, "at least one row"),
-        (b"9" * 5000, 400, "not JSON"),
+        (b"9" * 5000, 400, "not valid JSON"),
         (b"null", 422, "at least one row"),
         (b"{}", 422, "at least one row"),
         (b'{"rows": []}', 422, "at least one row"),
         (b'{"rows": {}}', 422, "at least one row"),
         (b'{"rows": [{}], "more": 1}', 422, "at least one row"),
-        (b'{"rows": [1]}', 422, "row 0 is not an object"),
-        (b'{"rows": [{}]}', 422, "row 0 has no field 'age' and 4 more"),
-        (b'{"rows": [' + b"{}," * 1000 + b"{}]}", 422, "1,001 rows are over 1,000"),
+        (b'{"rows": [1]}', 422, "Row 0 is not a JSON object"),
+        (b'{"rows": [{}]}', 422, "Row 0 lacks the field 'age' and 4 more"),
+        (b'{"rows": [' + b"{}," * 1000 + b"{}]}", 422, "1,001 rows; the limit is 1,000"),
     ],
     ids=range(17),
 )
@@ -168,12 +167,12 @@ def test_bodies_that_cannot_be_predicted(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"age": "old"}, "row 1, field 'age': 'old' is not a number"),
-        ({"age": [1]}, "row 1, field 'age'"),
-        ({"age": {"a": 1}}, "row 1, field 'age'"),
+        ({"age": "old"}, "Row 1, field 'age': 'old' is not a number"),
+        ({"age": [1]}, "Row 1, field 'age'"),
+        ({"age": {"a": 1}}, "Row 1, field 'age'"),
         ({"age": 1e300}, "is not a usable number"),
-        ({"member": "perhaps"}, "row 1, field 'member': 'perhaps' is neither true nor false"),
-        ({"plan": []}, "row 1, field 'plan'"),
+        ({"member": "perhaps"}, "Row 1, field 'member': 'perhaps' is neither true nor false"),
+        ({"plan": []}, "Row 1, field 'plan'"),
     ],
 )
 def test_rows_that_cannot_be_predicted_are_named(
@@ -187,7 +186,8 @@ def test_rows_that_cannot_be_predicted_are_named(
 def test_a_field_that_is_left_out_is_named_and_null_stands_for_it(shared: Service) -> None:
     sent = rows(3)
     del sent[2]["city"]
-    refused(shared.post("/v1/predictions", json={"rows": sent}), 422, "row 2 has no field 'city'")
+    answer = shared.post("/v1/predictions", json={"rows": sent})
+    refused(answer, 422, "Row 2 lacks the field 'city'")
     sent[2]["city"] = None
     assert shared.post("/v1/predictions", json={"rows": sent}).status_code == 200
 
@@ -198,7 +198,7 @@ def test_kinds_of_body_that_are_not_taken(shared: Service) -> None:
         refused(answer, 415, "application/json or application/vnd")
     for wrong in (b"", b"nonsense", stream(people.people())[:200], b"\xff\xff\xff\xff" + b"\0" * 9):
         answer = shared.post("/v1/predictions", content=wrong, headers={"Content-Type": ARROW})
-        refused(answer, 400, "not an Arrow stream")
+        refused(answer, 400, "not a valid Arrow stream")
     table = people.people()
     for wrong, said in (
         (table.drop_columns(["age"]), "no column 'age'"),
@@ -355,11 +355,11 @@ def test_what_waits_can_be_cancelled_and_what_is_applied_not(service: Service) -
     answer = service.delete(f"/v1/erasures/{first['id']}")
     assert answer.status_code == 200
     assert (answer.json()["state"], answer.json()["items"]) == ("cancelled", [])
-    refused(service.delete(f"/v1/erasures/{first['id']}"), 409, "does not wait")
+    refused(service.delete(f"/v1/erasures/{first['id']}"), 409, "it is no longer waiting")
     with working(service.kept.folder):
         applied(service, second["id"])
         until(lambda: not service.get("/v1/status").json()["purge_due"], "the purge")
-    refused(service.delete(f"/v1/erasures/{second['id']}"), 409, "does not wait")
+    refused(service.delete(f"/v1/erasures/{second['id']}"), 409, "it is no longer waiting")
     assert service.post("/v1/subjects/lookup", json={"subject": "p0003"}).json() == {
         "state": "remembered", "rows": 3, "erasures": [], "near": [], "purged": None,
         "kept_for_audit_until": None,
@@ -389,8 +389,9 @@ def test_an_erasure_can_be_followed_until_it_is_settled(service: Service) -> Non
 
 def test_so_many_may_follow(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     filed = erase(service, "p0003")
-    monkeypatch.setattr(event_streams, "FOLLOWERS", 0)
-    refused(service.get(f"/v1/erasures/{filed['id']}/events"), 429, "too many follow")
+    monkeypatch.setattr(event_streams, "MAX_STREAMS", 0)
+    answer = service.get(f"/v1/erasures/{filed['id']}/events")
+    refused(answer, 429, "Too many erasures are being followed")
 
 
 def test_one_token_follows_so_many_and_they_cost_one_asking(
@@ -402,9 +403,9 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
     with kept.open() as ws, listening(kept) as (host, port, app):
         ws.submit(subjects=["p0003"], key="k")
         asked: list[list[int]] = []
-        asking = app.state.event_streams._asking
-        counted = replace(asking, states=lambda ids: asked.append(list(ids)) or asking.states(ids))
-        app.state.event_streams._asking = counted
+        followed = app.state.event_streams
+        read = followed._read_states
+        followed._read_states = lambda ids: asked.append(list(ids)) or read(ids)
         address = f"http://{host}:{port}/v1/erasures/1/events"
         with httpx.Client(timeout=60) as client, ExitStack() as streams:
 
@@ -412,7 +413,7 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
                 way = client.stream("GET", address, headers=bearer(text))
                 return streams.enter_context(way)
 
-            mine_open = [follow(mine) for _ in range(event_streams.OF_ONE_TOKEN)]
+            mine_open = [follow(mine) for _ in range(event_streams.MAX_STREAMS_PER_TOKEN)]
             assert {stream.status_code for stream in mine_open} == {200}
             refused_one = follow(mine)
             assert refused_one.status_code == 429
@@ -423,7 +424,7 @@ def test_one_token_follows_so_many_and_they_cost_one_asking(
             ws.store.tokens.revoke(mine.split("_")[1], now())
             for stream in mine_open:  # each comes to its end, though the erasure still waits
                 assert stream.read().count(b"event: state") == 1
-            until(lambda: len(app.state.event_streams) == 1, "their end")
+            until(lambda: len(followed) == 1, "their end")
 
 
 def test_a_person_is_looked_up(service: Service) -> None:
@@ -524,7 +525,7 @@ def test_an_export_can_be_read_and_predicts_alike(service: Service) -> None:
     said = [p["probabilities"][card["classes"][1]] for p in told]
     np.testing.assert_allclose(1 / (1 + np.exp(-scores)), said, rtol=1e-6)
     assert [p["class"] for p in told] == [card["classes"][int(s > 0)] for s in scores]
-    refused(service.get("/v1/versions/1/export"), 404, "2 is in use")
+    refused(service.get("/v1/versions/1/export"), 404, "version 2 is active")
 
 
 def test_an_export_holds_no_category_that_only_the_forgotten_had(kept: Kept) -> None:
@@ -552,7 +553,7 @@ def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> Non
     audit, where = asked.json(), asked.headers["location"]
     assert where == f"/v1/audits/{audit['id']}"
     assert (audit["state"], audit["report"]) == ("pending", None)
-    refused(service.get(f"{where}/report"), 409, "not done")
+    refused(service.get(f"{where}/report"), 409, "not finished")
     answer = service.post("/v1/retrainings")
     assert answer.status_code == 202
     there = answer.headers["location"]
@@ -595,7 +596,7 @@ def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
     with service.kept.open() as elsewhere:
         elsewhere.store.tokens.revoke(text.split("_")[1], now())
     answer = service.post("/v1/predictions", json={"rows": rows()}, headers=bearer(text))
-    refused(answer, 401, "a token is wanted")
+    refused(answer, 401, "A valid token is required")
     assert answer.headers["www-authenticate"].startswith("Bearer")
     assert service.get("/v1/status").status_code == 200
 
@@ -605,7 +606,7 @@ def test_who_is_revoked_while_the_gate_looks_is_not_remembered(
 ) -> None:
     """The token was good when it was read; by the time it is remembered it is not."""
     text = services.token(service.kept.folder, "predict")
-    access = service.app.state.context.access
+    access = service.app.state.context.tokens
     read = access.by_text
 
     def slow(given: str) -> Any:
@@ -627,7 +628,7 @@ def test_a_token_may_ask_so_often(kept: Kept) -> None:
     with serving(edit(kept, ("rate = 5000.0", "rate = 0.5   "))) as service:
         assert service.get("/v1/status").status_code == 200
         answer = service.get("/v1/status")
-        refused(answer, 429, "0.5 times a second")
+        refused(answer, 429, "0.5 requests per second")
         assert int(answer.headers["retry-after"]) >= 1
         other = bearer(services.token(kept.folder, "operate"))
         assert service.get("/v1/status", headers=other).status_code == 200
@@ -717,7 +718,7 @@ def test_what_breaks_is_logged_by_its_kind_and_said_without_its_words(
 
     monkeypatch.setattr(service.workspace.store.requests, "counts", broken)
     answer = service.get("/v1/status")
-    refused(answer, 500, "the log says more")
+    refused(answer, 500, "The log of the service says more")
     assert "secret" not in answer.text + service.written.getvalue()
     assert service.lines()[-1]["failure"].startswith("RuntimeError in broken (test_api.py:")
 

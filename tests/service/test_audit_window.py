@@ -39,11 +39,11 @@ def test_rows_kept_for_audits_are_named_on_pages_and_in_the_api(
     shown = f"{made.kept_until:%Y-%m-%d %H:%M:%S}"
     with serving(kept) as service:
         overview = page(service, "/")
-        assert "bytes erased" not in overview
+        assert "bytes purged" not in overview
         assert f"{made.kept_rows} of them kept for audits until {shown} UTC" in overview
         erasure = page(service, f"/erasures/{request.id}")
         assert f"Kept for audits until {shown} UTC" in erasure
-        assert "no byte of whom it names is left here" not in erasure
+        assert "no bytes of the people it names are left here" not in erasure
         found = service.post("/v1/subjects/lookup", json={"subject": "p0003"}).json()
         assert found["state"] == "forgotten"
         assert found["purged"] is False
@@ -56,8 +56,8 @@ def test_rows_kept_for_audits_are_named_on_pages_and_in_the_api(
         assert status["audit_window_seconds"] == 30 * 86400
         assert datetime.fromisoformat(status["retained_until"]) == made.kept_until
         metrics = service.get("/metrics").text
-        assert f"unfit_retained_rows {made.kept_rows}\n" in metrics
-        assert "unfit_purge_due 0\n" in metrics
+        assert f"unfit_retained_rows {made.kept_rows}.0\n" in metrics
+        assert "unfit_purge_due 0.0\n" in metrics
 
 
 def test_a_person_whose_rows_are_kept_is_not_said_to_have_none_left(
@@ -74,7 +74,7 @@ def test_a_person_whose_rows_are_kept_is_not_said_to_have_none_left(
         form = {"subject": "p0003", "csrf": Principal(token, session).csrf}
         cookie = {"Cookie": f"{COOKIE}={session}"}
         text = service.post("/people", data=form, headers=cookie).text
-        assert "no row of theirs is left" not in text
+        assert "none of their rows is left" not in text
         assert "kept for audits until" in text
 
 
@@ -88,14 +88,15 @@ def test_a_window_ends_though_the_service_is_idle(on_sqlite: Kept, tmp_path: Pat
     assert [p.name for p in files.iterdir()] == ["2.parquet"]
     with serving(kept) as service:
         metrics = service.get("/metrics").text
-        assert "unfit_purge_due 1\n" in metrics
-        assert f"unfit_retained_overdue_rows {made.kept_rows}\n" in metrics
-        assert "were to be removed by" in page(service, "/") or "No worker" in page(service, "/")
+        assert "unfit_purge_due 1.0\n" in metrics
+        assert f"unfit_retained_overdue_rows {made.kept_rows}.0\n" in metrics
+        overview = page(service, "/")
+        assert "should have been removed by" in overview or "No worker" in overview
         with working(kept.folder) as work:
             until(lambda: not list(files.iterdir()), "the end of the window")
             until(lambda: work.events("expired"), "a line in the log")
             assert work.events("expired")[0]["rows"] == made.kept_rows
-        assert "unfit_purge_due 0\n" in service.get("/metrics").text
+        assert "unfit_purge_due 0.0\n" in service.get("/metrics").text
 
 
 def test_a_window_that_ends_while_the_worker_waits_wakes_it(

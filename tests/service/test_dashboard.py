@@ -113,7 +113,7 @@ def test_without_scripts_the_facts_are_there(
     shoot(page, "plain")
     page.goto(f"{service.url}/erasures")
     page.fill("#ids", "p0020")
-    page.click("text=File the erasure")
+    page.click("text=Submit the erasure")
     expect(page.locator(".tag").first).to_have_text("in force")  # the page asks again by itself
     for path, title in PAGES.items():
         page.goto(service.url + path)
@@ -128,10 +128,10 @@ def test_only_a_known_token_signs_in(watched: Watched, service: Service) -> None
     expect(page).to_have_url(f"{service.url}/sign-in?next=/versions")
     page.fill("#token", "unfit_00000000_wrong")
     page.click("button[type=submit]")
-    expect(page.locator("[role=alert]")).to_have_text("This token is not known here.")
+    expect(page.locator("[role=alert]")).to_have_text("This token is unknown or was revoked.")
     page.fill("#token", service.token("predict"))
     page.click("button[type=submit]")
-    expect(page.locator("[role=alert]")).to_contain_text("predictions only")
+    expect(page.locator("[role=alert]")).to_contain_text("may only request predictions")
     page.fill("#token", service.token("operate"))
     page.click("button[type=submit]")
     expect(page).to_have_url(f"{service.url}/versions")
@@ -151,8 +151,8 @@ def test_an_erasure_is_filed_and_followed_until_it_is_in_force(
     page.goto(f"{service.url}/erasures")
     with service.worker_stopped():
         page.fill("#ids", "p0010\np0011\nnobody")
-        page.click("text=File the erasure")
-        expect(page.locator(".tag").first).to_have_text("waiting")
+        page.click("text=Submit the erasure")
+        expect(page.locator(".tag").first).to_have_text("pending")
         shoot(page, "waiting")
     partly = page.locator(".tag").first  # without anybody's doing
     expect(partly).to_have_text("in force, 1 matched nobody")
@@ -187,8 +187,8 @@ def test_an_erasure_that_waits_is_cancelled(page: Page, service: Service) -> Non
     page.goto(f"{service.url}/erasures")
     with service.worker_stopped():
         page.fill("#ids", "p0013")
-        page.click("text=File the erasure")
-        page.click("text=Cancel it")
+        page.click("text=Submit the erasure")
+        page.click("text=Cancel the erasure")
         expect(page.locator(".tag").first).to_have_text("cancelled")
     page.goto(f"{service.url}/erasures")
     page.fill("#subject", "p0013")
@@ -202,14 +202,14 @@ def test_a_form_that_says_nothing_is_told_so(
 ) -> None:
     page.goto(f"{service.url}/erasures")
     page.fill("#ids", "  \n ")
-    page.click("text=File the erasure")
+    page.click("text=Submit the erasure")
     expect(page.locator("[role=alert]")).to_contain_text("names nobody")
     page.goto(f"{service.url}/audits")
     page.fill("#threshold", "much")
     page.click("button:text-is('Start')")
     expect(page.locator("[role=alert]")).to_contain_text("threshold must be a number")
     page.goto(f"{service.url}/nowhere")
-    expect(page.locator("[role=alert]")).to_contain_text("There is nothing here")
+    expect(page.locator("[role=alert]")).to_contain_text("Page not found")
     page.goto(f"{service.url}/erasures/4711")
     expect(page.locator("[role=alert]")).to_contain_text("There is no erasure 4711")
     watched.wrong = [w for w in watched.wrong if "422" not in w and "404" not in w]
@@ -227,7 +227,7 @@ def test_an_audit_is_started_and_read(
     expect(page.locator(".banner.good")).to_be_visible(timeout=40_000)
     expect(page.locator(".chart svg.marks").first).to_be_visible()
     shoot(page, "audited")
-    page.click("text=The report as one page")
+    page.click("text=Open the report as one page")
     expect(page.locator("h1")).to_contain_text("Audit of version")
 
 
@@ -239,7 +239,7 @@ def test_versions_are_compared_exported_and_retrained(page: Page, service: Servi
     page.click("text=Compare >> nth=1")
     expect(page.locator("#compared")).to_contain_text("Version 1 and version 3")
     with page.expect_download() as download:
-        page.click("text=Export the model in use")
+        page.click("text=Export the active model")
     names = zipfile.ZipFile(io.BytesIO(download.value.path().read_bytes())).namelist()
     assert set(names) == {"model.safetensors", "card.json", "README.txt"}
     page.once("dialog", lambda dialog: dialog.accept())
@@ -256,7 +256,7 @@ def test_who_may_not_sees_no_door_and_finds_none(
     page = Watched(context, service.url).sign_in(service.token("erase"))
     assert page.locator("nav a").all_inner_texts() == ["Overview", "Erasures", "Method"]
     page.goto(f"{service.url}/versions")
-    expect(page.locator("[role=alert]")).to_contain_text("not for this token")
+    expect(page.locator("[role=alert]")).to_contain_text("This token may not do that")
     context.close()
     context = chromium.new_context()
     page = Watched(context, service.url).sign_in(service.token("audit"))
@@ -278,7 +278,7 @@ def test_a_change_wants_the_word_of_the_session(page: Page, service: Service) ->
             for word in ({}, {"csrf": "0" * 64}):
                 answer = stranger.post(service.url + path, data=form | word)
                 assert answer.status_code == 403, path
-                assert "not of your session" in answer.text
+                assert "does not belong to your session" in answer.text
 
 
 @pytest.mark.slow
@@ -320,7 +320,7 @@ def test_an_erasure_that_matched_nobody_is_not_green_and_offers_who_was_meant(
 
     page.goto(f"{service.url}/erasures")
     page.fill("#ids", " P0021 ")
-    page.click("text=File the erasure")
+    page.click("text=Submit the erasure")
     expect(page.locator("#near")).to_contain_text("Did you mean")
     expect(page.locator("#panel .tag").first).to_have_text("matched nobody")
     unmatched = colour("#panel .tag")

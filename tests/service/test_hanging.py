@@ -138,9 +138,9 @@ def test_a_service_ends_a_worker_that_hangs_and_starts_another(
             first = until(lambda: ws.store.lease("").read()[0], "the lease")
             pid = int(first.rsplit(":", 3)[1])
             watch = heartbeat.Heartbeat(ws.store)
-            assert watch.lives()
+            assert watch.is_alive()
             os.kill(pid, signal.SIGSTOP)
-            until(lambda: not watch.lives(), "the news")
+            until(lambda: not watch.is_alive(), "the news")
             ws.submit(subjects=["p0003"])
             until(lambda: ws.store.requests.counts()["applied"] == 1, "the erasure")
             assert not lives(pid)
@@ -205,12 +205,12 @@ def test_a_worker_that_is_stopped_is_not_said_to_be_there_however_seldom_one_ask
         until(watch.lives, "a worker")
         os.kill(far.pid, signal.SIGSTOP)
         until(lambda: stopped(far), "its stop")
-        assert not watch.lives()  # asked once, whatever its last beat was
+        assert not watch.is_alive()  # asked once, whatever its last beat was
         os.kill(far.pid, signal.SIGCONT)
         until(watch.lives, "its beat")
         monkeypatch.setattr(holder, "here", lambda: "another machine/1")
         os.kill(far.pid, signal.SIGSTOP)
-        until(lambda: not watch.lives(), "the news")
+        until(lambda: not watch.is_alive(), "the news")
 
 
 def test_who_waits_is_told_for_whom(kept: Kept, monkeypatch: pytest.MonkeyPatch,

@@ -2,14 +2,15 @@
 
 import io
 import json
+import logging
 import subprocess
 import sys
 import time
 
 import pytest
-from services import until
+from services import log_to, until
 
-from unfit.service.log import Log
+from unfit.service.log import LogOutput, log_event
 
 
 class Slow(io.StringIO):
@@ -22,7 +23,7 @@ class Slow(io.StringIO):
 
 def test_a_line_is_one_object() -> None:
     written = io.StringIO()
-    Log(written).line("request", route="/v1/é\n", ms=1.5, token=None)
+    log_event(log_to(written), "request", route="/v1/é\n", ms=1.5, token=None)
     (line,) = written.getvalue().splitlines()
     said = json.loads(line)
     assert said.pop("at").endswith("+00:00")
@@ -32,14 +33,16 @@ def test_a_line_is_one_object() -> None:
 @pytest.mark.alone
 def test_lines_that_are_held_back_come_soon_and_all_of_them() -> None:
     written = Slow()
-    log = Log(written, every=0.01)
+    output = LogOutput(written, batch_seconds=0.01)
+    log = logging.Logger("a test")
+    log.addHandler(output.handler)
     started = time.perf_counter()
     for i in range(500):
-        log.line("tick", i=i)
+        log_event(log, "tick", i=i)
     assert time.perf_counter() - started < 0.15
     until(lambda: '"i":0}' in written.getvalue(), "the first line")
-    log.line("last")
-    log.close()
+    log_event(log, "last")
+    output.close()
     said = [json.loads(line) for line in written.getvalue().splitlines()]
     assert [line["i"] for line in said[:-1]] == list(range(500))
     assert said[-1]["event"] == "last"
@@ -48,16 +51,16 @@ def test_lines_that_are_held_back_come_soon_and_all_of_them() -> None:
 def test_a_reader_that_has_gone_stops_nothing() -> None:
     written = io.StringIO()
     written.close()
-    Log(written).line("into the void")
+    log_event(log_to(written), "into the void")
 
 
 def test_everything_a_process_says_is_a_line_of_the_log() -> None:
     """Warnings, what libraries log, and errors that nobody caught; without what they quote."""
     program = (
         "import logging, threading, warnings\n"
-        "from unfit.service.log import Log, take_all\n"
+        "from unfit.service.log import LogOutput\n"
         "import uvicorn\n"
-        "take_all(Log())\n"
+        "LogOutput().install()\n"
         "warnings.warn('careful')\n"
         "logging.getLogger('unfit').warning('the purge goes on later: %s', 'busy')\n"
         "uvicorn.Config('x:y', log_config=None)\n"

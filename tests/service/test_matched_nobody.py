@@ -269,7 +269,7 @@ def test_matching_nobody_is_a_state_in_every_answer_and_on_every_page(
         assert nobody not in [e["id"] for e in applied]
         status = service.get("/v1/status").json()
         assert (status["applied"], status["unmatched"]) == (3, 1)
-        assert "\nunfit_unmatched 1\n" in service.get("/metrics").text
+        assert "\nunfit_unmatched 1.0\n" in service.get("/metrics").text
         overview = page("/").text
         assert 'class="banner warn"' in overview
         assert f"Erasure {nobody} matched nobody" in overview
@@ -327,7 +327,7 @@ def test_somebody_forgotten_before_is_known_in_another_spelling(
             {"kind": "subject", "asked": "007", "spellings": [], "forgotten_as": "7"}
         ]
         shown = signed_in(service)("/erasures", ids="007", kind="subject").text
-        assert "<code>7</code> was forgotten before" in shown
+        assert "<code>7</code> has already been forgotten" in shown
 
 
 def test_near_spellings_are_for_who_may_erase(trained: Kept, tmp_path: Path) -> None:
@@ -372,10 +372,11 @@ def test_a_key_that_is_there_twice_is_refused(trained: Kept, tmp_path: Path) -> 
             answer = service.post(path, content=body, headers=headers)
             assert answer.status_code == 422, path
             assert answer.headers["content-type"] == "application/problem+json"
-            assert re.search(r"the key '(subjects?|draws|age)' twice", answer.json()["detail"])
+            detail = answer.json()["detail"]
+            assert re.search(r"The key '(subjects?|draws|age)' appears twice", detail)
         twice = b'{"rows": [{"age": 1}], "rows": [{"age": 2}]}'
         answer = service.post("/v1/predictions", content=twice, headers=headers)
-        assert "'rows' twice" in answer.json()["detail"]
+        assert "'rows' appears twice" in answer.json()["detail"]
         fine = {"rows": [services.rows(1)[0] | {"city": "a: b:c"}]}
         assert service.post("/v1/predictions", json=fine).status_code == 200
         assert service.get("/v1/erasures").json()["items"] == []

@@ -236,7 +236,7 @@ def test_a_job_whose_process_dies_has_failed_and_says_so(kept: Kept) -> None:
         id = jobs.submit("audit", {}, now())
         child_of(at_work).kill()
         job = job_ended(ws, id)
-        assert (job.state, job.error) == ("failed", "its process ended with -9")
+        assert (job.state, job.error) == ("failed", "the process of the job ended with status -9")
         assert until(lambda: at_work.events("job-ended"), "the line")[0]["state"] == "failed"
         again = jobs.submit("audit", {}, now())
         assert job_ended(ws, again).state == "done"

@@ -43,7 +43,7 @@ def serve(
     more workers may join. The first time, a token for everything is printed; it is shown once.
     """
     with errors():
-        from unfit.service.log import Log, take_all
+        from unfit.service.log import LogOutput
         from unfit.service.server import check_installed, listen
         from unfit.service.supervisor import Supervisor
 
@@ -65,7 +65,7 @@ def serve(
             )
         typer.echo("Ctrl-C stops it; `unfit token create` creates more tokens")
         stop = _stop_on_signals()
-        take_all(Log())
+        LogOutput().install()
         Supervisor(folder, listening, processes or chosen.processes, workers).run(stop)
 
 

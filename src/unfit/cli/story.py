@@ -80,7 +80,9 @@ def play(output: Path, progress: ProgressCallback) -> Story:
         report = ws.audit(random_state=0)
         status = ws.status()
     disk.write(output / "audit.html", audit_page(report, status).encode())
-    pictured = StoryFacts(trained, waves, asdict(served), report, status)
+    pictured = StoryFacts(
+        trained=trained, waves=waves, served=asdict(served), report=report, status=status
+    )
     disk.write(output / "report.html", story_page(pictured).encode())
     return Story(trained, waves, answers, served, report)
 

@@ -1,1 +1,1 @@
-"""Self-contained HTML pages: no script, no request to anywhere. Facts in, text out."""
+"""Self-contained HTML pages, without scripts and without requests to other hosts."""

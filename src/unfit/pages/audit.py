@@ -1,5 +1,7 @@
 """The page of an audit."""
 
+from typing import NamedTuple
+
 from unfit.audit import Audit, shown
 from unfit.pages import svg
 from unfit.pages.templating import render
@@ -9,8 +11,8 @@ from unfit.workspace.results import Status
 SHOWN = 30  # decisions on a page
 OUTCOMES = {"forgotten": "passed", "not forgotten": "failed", "cannot tell": "open"}  # styles
 TOO_FEW = (
-    "not kept: fewer deleted rows than preprocessing.min_rows were at hand, and what is said of so "
-    "few tells of each"
+    "not recorded: fewer deleted rows than preprocessing.min_rows were available, and figures of "
+    "so few rows would reveal each of them"
 )
 
 
@@ -31,118 +33,134 @@ def audit_page(report: Report, status: Status) -> str:
     )
 
 
-def facts_of(report: Report) -> list[tuple[str, str, str]]:
-    """name, value, meaning."""
+class Fact(NamedTuple):
+    name: str
+    value: str
+    meaning: str
+
+
+def facts_of(report: Report) -> list[Fact]:
+    return [*_scope(report), *_weights(report.audit), *_predictions(report), *_scores(report)]
+
+
+def _scope(report: Report) -> list[Fact]:
     a = report.audit
-    looked = f"{report.n_available:,} of them looked at, from {report.deleted_from}"
-    rows = f"{a.n_remaining:,} remain, {a.n_deleted:,} were deleted"
-    found = [
-        ("Method", f"{report.method}, sigma {report.sigma:g}", "how the model unlearns"),
-        ("Rows", rows, looked if report.n_available else "no deleted row was at hand"),
-        (
-            "Influence left",
-            _influence(a),
-            "how much of what the deleted rows did to the weights is still there: 0 % is as if "
-            "they had never been, 100 % as if nothing had been unlearned",
+    compared = f"{report.n_available:,} deleted rows were compared, from {report.deleted_from}"
+    return [
+        Fact("Method", f"{report.method}, sigma {report.sigma:g}", "how the model unlearns"),
+        Fact(
+            "Rows",
+            f"{a.n_remaining:,} remain, {a.n_deleted:,} were deleted",
+            compared if report.n_available else "no deleted rows were available",
         ),
-        (
+    ]
+
+
+def _weights(a: Audit) -> list[Fact]:
+    facts = [
+        Fact(
+            "Influence left",
+            "not measured" if a.influence_left is None else f"{100 * a.influence_left:.3g} %",
+            "how much of the deleted rows' effect on the weights remains: 0 % as if they had never "
+            "been there, 100 % as if nothing had been unlearned",
+        )
+    ]
+    if a.position is not None and a.scatter is not None:
+        facts.append(
+            Fact(
+                "Among retrainings",
+                f"{100 * a.position:.3g} %, retrainings scatter by {100 * a.scatter:.3g} %",
+                "0 % is where retrained models lie, 100 % where a model that never unlearned lies",
+            )
+        )
+    facts += [
+        Fact(
             "In single rows",
             "not measured" if a.rows_left is None else f"{a.rows_left:.2g}",
-            "the same distance, counted in what one typical row does to the weights",
+            "the same distance, in units of the effect of one typical row on the weights",
         ),
-        (
+        Fact(
             "Weight distance",
-            _distance(a),
+            _beside_control(f"{a.weight_distance:.2e}", a.control_distance, ".2e"),
             f"between the {a.compared} and those of a retraining, relative to their length",
         ),
-        (
-            "Probabilities",
-            _probabilities(a.probabilities_differ, a.control_probabilities_differ),
-            "mean difference between the model's and a retrained model's, on held-out rows",
-        ),
-        (
-            "On deleted rows",
-            "-"
-            if report.too_few
-            else _probabilities(
-                a.deleted_probabilities_differ, a.deleted_control_probabilities_differ
-            ),
-            TOO_FEW if report.too_few else "the same on the deleted rows that were at hand",
-        ),
-        (
-            "Predictions differ",
-            _percent(a.predictions_differ),
-            "of the held-out rows get another class than from a retrained model",
-        ),
-        (
-            "Accuracy",
-            f"{shown(a.accuracy_updated)}, retrained {shown(a.accuracy_retrained)}",
-            f"on held-out rows; always naming the most frequent class gets {shown(a.majority)}",
-        ),
-        (
-            "Log-loss",
-            f"{shown(a.log_loss_updated)}, retrained {shown(a.log_loss_retrained)}",
-            "on held-out rows, of the probabilities as they are shown; less is better",
-        ),
-        (
-            "AUC",
-            f"{shown(a.auc_updated)}, retrained {shown(a.auc_retrained)}",
-            "on held-out rows: how well they are put in order; 0.5 is chance",
-        ),
-        (
-            "AccErr",
-            "not measured" if a.acc_err is None else f"{a.acc_err:.4f} %",
-            "the paper's figure: change of held-out accuracy against retraining",
-        ),
-        (
-            "AccDis",
-            "-" if report.too_few else _disparity(a),
-            TOO_FEW if report.too_few else "the paper's figure: the same on deleted rows",
-        ),
-        ("Residual", f"{a.residual:.3e}", "length of the gradient per row; 0 at the optimum"),
     ]
     if a.retrainings_differ is not None:
-        found.insert(
-            5,
-            (
+        facts.append(
+            Fact(
                 "Retrainings differ",
                 f"{a.retrainings_differ:.3g}",
-                "weight distance of two retrainings from one another, by their own noise: "
-                "a distance of this size says nothing",
-            ),
+                "weight distance between two retrainings, due to their own noise: a distance of "
+                "this size means nothing",
+            )
         )
-    if a.position is not None and a.scatter is not None:
-        where = f"{100 * a.position:.3g} %, retrainings scatter by {100 * a.scatter:.3g} %"
-        found.insert(
-            3,
-            (
-                "Among retrainings",
-                where,
-                "0 % is where retrained models lie, 100 % where one that never unlearned does",
-            ),
-        )
-    return found
+    return facts
 
 
-def _influence(a: Audit) -> str:
-    return "not measured" if a.influence_left is None else f"{100 * a.influence_left:.3g} %"
+def _predictions(report: Report) -> list[Fact]:
+    a = report.audit
+    on_deleted = Fact(
+        "On deleted rows",
+        _difference(a.deleted_probabilities_differ, a.deleted_control_probabilities_differ),
+        "the same on the deleted rows that were available",
+    )
+    return [
+        Fact(
+            "Probabilities",
+            _difference(a.probabilities_differ, a.control_probabilities_differ),
+            "mean difference between this model's and a retrained model's, on held-out rows",
+        ),
+        Fact("On deleted rows", "-", TOO_FEW) if report.too_few else on_deleted,
+        Fact(
+            "Predictions differ",
+            "not measured"
+            if a.predictions_differ is None
+            else f"{100 * a.predictions_differ:.3f} %",
+            "of the held-out rows are given another class than by a retrained model",
+        ),
+    ]
 
 
-def _distance(a: Audit) -> str:
-    control = a.control_distance
-    more = "" if control is None else f", and {control:.2e} if nothing had been unlearned"
-    return f"{a.weight_distance:.2e}{more}"
+def _scores(report: Report) -> list[Fact]:
+    a = report.audit
+    return [
+        Fact(
+            "Accuracy",
+            f"{shown(a.accuracy_updated)}, retrained {shown(a.accuracy_retrained)}",
+            "on held-out rows; always predicting the most frequent class achieves "
+            f"{shown(a.majority)}",
+        ),
+        Fact(
+            "Log-loss",
+            f"{shown(a.log_loss_updated)}, retrained {shown(a.log_loss_retrained)}",
+            "on held-out rows, of the probabilities that are shown; lower is better",
+        ),
+        Fact(
+            "AUC",
+            f"{shown(a.auc_updated)}, retrained {shown(a.auc_retrained)}",
+            "on held-out rows: how well the model ranks them; 0.5 is chance",
+        ),
+        Fact(
+            "AccErr",
+            "not measured" if a.acc_err is None else f"{a.acc_err:.4f} %",
+            "the paper's measure: change of held-out accuracy compared with a retraining",
+        ),
+        Fact("AccDis", "-", TOO_FEW)
+        if report.too_few
+        else Fact("AccDis", _disparity(a), "the paper's measure: the same on deleted rows"),
+        Fact("Residual", f"{a.residual:.3e}", "length of the gradient per row; 0 at the optimum"),
+    ]
 
 
-def _probabilities(updated: float | None, control: float | None) -> str:
+def _difference(updated: float | None, control: float | None) -> str:
     if updated is None:
         return "not measured"
-    more = "" if control is None else f", and {control:.1e} if nothing had been unlearned"
-    return f"{updated:.1e}{more}"
+    return _beside_control(f"{updated:.1e}", control, ".1e")
 
 
-def _percent(share: float | None) -> str:
-    return "not measured" if share is None else f"{100 * share:.3f} %"
+def _beside_control(value: str, control: float | None, form: str) -> str:
+    more = "" if control is None else f", and {control:{form}} if nothing had been unlearned"
+    return f"{value}{more}"
 
 
 def _disparity(a: Audit) -> str:
@@ -153,7 +171,7 @@ def _disparity(a: Audit) -> str:
 
 
 def distances_of(report: Report) -> list[tuple[str, float]]:
-    """How far the weights are from a retraining, beside those of a model that never unlearned."""
+    """How far the weights are from a retraining, and how far if nothing had been unlearned."""
     a = report.audit
     if a.control_distance is None:
         return []

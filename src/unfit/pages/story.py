@@ -1,4 +1,4 @@
-"""The page of the demo: what happened, in pictures."""
+"""The page of the demo: what happened, in plots."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +11,14 @@ from unfit.workspace.audit import Report
 from unfit.workspace.results import Status, Trained
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wave:
-    """One wave of requests. seconds: the median of those answered by unlearning, from the request
-    being taken to the commit; purge: the median of what the purge took after it; retraining: the
-    seconds of the first request that led to one."""
+    """One wave of requests.
+
+    seconds: the median of the requests answered by unlearning, from the start of the work to the
+    commit. purge: the median of the purges after it. retraining: the seconds of the first request
+    that led to one.
+    """
 
     name: str
     requests: int
@@ -29,7 +32,7 @@ class Wave:
     accuracy: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoryFacts:
     """What happened in the demo."""
 

@@ -1,1 +1,1 @@
-"""A workspace over HTTP: predictions, erasures and audits, and a dashboard. `unfit serve`."""
+"""A workspace over HTTP (`unfit serve`): predictions, erasures, audits and a dashboard."""

@@ -1,6 +1,7 @@
-"""The app of one API process."""
+"""The app of one API process: routes, access control, middleware and errors."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -13,42 +14,28 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from unfit import __version__
-from unfit.clock import now
 from unfit.errors import UnfitError
-from unfit.service import problems
-from unfit.service.api import erasures, health, jobs, predictions, schemas, versions
-from unfit.service.auth import PUBLIC, Gate, GuardedRoute
-from unfit.service.change_counter import SharedChangeCounter
+from unfit.service import api, dashboard, problems
+from unfit.service.api import schemas
+from unfit.service.api.predictions import routes as fast_routes
+from unfit.service.auth import PUBLIC, AccessControl, GuardedRoute
 from unfit.service.context import ServiceContext
-from unfit.service.dashboard import routes as dashboard
-from unfit.service.dashboard.rendering import on_page
+from unfit.service.dashboard.rendering import error_page
+from unfit.service.event_streams import EventStreams
 from unfit.service.fast_path import FastPathMiddleware
-from unfit.service.log import Log
-from unfit.service.metrics import Metrics
+from unfit.service.log import log
 from unfit.service.middleware import STATIC, RequestMiddleware
-from unfit.service.predictor import PredictorCache
-from unfit.workspace import Workspace
 
-_ABOUT = """\
-Predictions by a linear classifier that can forget, and erasures from it. Every call but those on
-health wants a token: `Authorization: Bearer unfit_...`; `unfit token create` makes one. Errors are
-problem+json; lists come newest first, with `next` to go on.
+_DESCRIPTION = """\
+Predictions by a linear classifier that can forget, and erasures from it. Every request except those
+under /health needs a token: `Authorization: Bearer unfit_...`; `unfit token create` makes one.
+Errors are problem+json. Lists are newest first; `next` leads to the next page.
 """
 
 
-def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
-    workspace = Workspace(folder)
-    changes = SharedChangeCounter(workspace.store.change_counter())
-    context = ServiceContext(
-        workspace,
-        changes,
-        PredictorCache(workspace),
-        workspace.store.tokens,
-        workspace.store.jobs,
-        log or Log(),
-        Metrics(),
-        now,
-    )
+def make_app(folder: str | Path, *, logger: logging.Logger = log) -> FastAPI:
+    context = ServiceContext.open(folder, logger)
+    settings = context.config.service
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -57,22 +44,22 @@ def make_app(folder: str | Path, *, log: Log | None = None) -> FastAPI:
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
-        changes.close()
-        workspace.close()
-        context.log.close()
+        context.close()
 
     app = bare_app(lifespan=lifespan)
     app.state.context = context
-    app.state.event_streams = erasures.event_streams(context)
-    app.state.gate = Gate(context.access, changes, workspace.config.service.rate, context.clock)
+    app.state.event_streams = EventStreams(context)
+    app.state.access_control = AccessControl(
+        context.tokens, context.changes, settings.rate, context.clock
+    )
     app.mount(STATIC, StaticFiles(packages=[("unfit.service", "static")]), name="static")
     for kind in (HTTPException, UnfitError, RequestValidationError):
         app.add_exception_handler(kind, _answer_error)
-    app.add_middleware(FastPathMiddleware, routes=predictions.routes.routes)
+    app.add_middleware(FastPathMiddleware, routes=fast_routes.routes)
     app.add_middleware(
         RequestMiddleware,
-        max_body=int(1e6 * workspace.config.service.max_body_mb),
-        log=context.log,
+        max_body=int(1e6 * settings.max_body_mb),
+        logger=context.logger,
         metrics=context.metrics,
     )
     return app
@@ -83,21 +70,21 @@ def bare_app(**options: Any) -> FastAPI:
     app = FastAPI(
         title="unfit",
         version=__version__,
-        description=_ABOUT,
+        description=_DESCRIPTION,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         **options,
     )
-    for module in (predictions, erasures, versions, jobs, health, dashboard):
-        app.router.routes.extend(module.routes.routes)  # as they are: each is its own guard
+    for routes in (*api.ROUTERS, *dashboard.ROUTERS):
+        app.router.routes.extend(routes.routes)  # as they are: each guards itself
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return app
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    """As a page to who looks at pages, as problem+json to everybody else."""
+    """As a page if a page was requested, otherwise as problem+json."""
     problem: HTTPException
     if isinstance(error, HTTPException):
         problem = error
@@ -106,22 +93,22 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     else:
         assert isinstance(error, UnfitError)
         problem = problems.for_request(request, error)
-    return on_page(request, problem) or problems.render(problem)
+    return error_page(request, problem) or problems.render(problem)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """With the errors' schema, the schemas that predictions name, and who needs a token."""
+    """FastAPI's schema, with errors, the bodies of predictions, and which routes need a token."""
     if app.openapi_schema:
         return app.openapi_schema
     made = get_openapi(
         title=app.title, version=app.version, description=app.description, routes=app.routes
     )
-    parts = made["components"]
+    components = made["components"]
     for model in (schemas.Problem, schemas.PredictionsIn, schemas.PredictionsOut):
         schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-        parts["schemas"].update(schema.pop("$defs", {}))
-        parts["schemas"][model.__name__] = schema
-    parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        components["schemas"].update(schema.pop("$defs", {}))
+        components["schemas"][model.__name__] = schema
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     for route in guarded_routes(app):
         for method in route.methods or ():
             operation = made["paths"].get(route.path_format, {}).get(method.lower())

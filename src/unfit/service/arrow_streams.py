@@ -1,4 +1,4 @@
-"""Arrow streams from strangers: no larger in memory than they come over the wire allows."""
+"""Arrow streams from untrusted clients: their size is bounded before they are unpacked."""
 
 import struct
 from collections.abc import Iterator
@@ -9,62 +9,77 @@ import pyarrow.compute as pc
 
 from unfit.service.problems import Problem
 
-MAX_BYTES = 256_000_000  # of a column, its values written out
+MAX_BYTES = 256_000_000  # of a decoded column
 MAX_BATCHES = 1_000
-MAX_CATEGORIES = 100_000  # in the dictionaries of a stream, together
+MAX_CATEGORIES = 100_000  # in all dictionaries of a stream together
 _DICTIONARY, _BATCH = 2, 3  # kinds of messages
 
 
 def read(body: bytes, most: int) -> pa.Table:
-    """A checked table of at most so many rows; what is compressed, nested or too large is refused
-    by its headers, before anything is unpacked: a column of nulls has no bytes at all."""
+    """A checked table of at most so many rows.
+
+    A stream that is compressed, nested or too large is rejected by its headers, before anything is
+    unpacked: a column of nulls has no bytes at all.
+    """
     try:
         _check_headers(body, most)
         with pa.ipc.open_stream(body) as reader:
             for field in reader.schema:
                 _check_type(field)
             table = reader.read_all()
-        if table.num_rows > most:  # its headers said something else
-            raise Problem(400, "the body is not an Arrow stream: its batches have other lengths")
+        if table.num_rows > most:  # its headers said otherwise
+            raise Problem(
+                400, "The body is not a valid Arrow stream: its batches differ from their headers."
+            )
         table.validate(full=True)
         for name, column in zip(table.column_names, table.columns, strict=True):
             if table.num_rows * _longest(column) > MAX_BYTES:
-                raise Problem(422, f"column {name!r} holds texts that are too long")
+                raise Problem(422, f"Column {name!r} contains strings that are too long.")
         return table
     except (pa.ArrowException, OSError, ValueError, MemoryError, struct.error) as error:
-        raise Problem(400, f"the body is not an Arrow stream: {str(error)[:120]}") from None
+        raise Problem(400, f"The body is not a valid Arrow stream: {str(error)[:120]}.") from None
 
 
 def _check_headers(body: bytes, most: int) -> None:
-    """Sums over the headers of all batches, of rows and of dictionaries."""
+    """Add up the headers of all batches, of rows and of dictionaries."""
     rows = batches = categories = 0
     for metadata in _messages(body):
         header = _header(metadata)
         if header is None:
             continue
         if header.compressed:
-            raise Problem(422, "the stream is compressed; send it as it is")
+            raise Problem(422, "The Arrow stream is compressed; send it uncompressed.")
         if header.kind == _DICTIONARY:
             categories += header.length
         else:
             rows += header.length
         batches += 1
         if rows > most:
-            raise Problem(422, f"{rows:,} rows or more are over {most:,}; send fewer at a time")
+            raise Problem(
+                422,
+                f"The Arrow stream has {rows:,} rows or more; the limit is {most:,} "
+                "(service.max_rows). Send fewer rows per request.",
+            )
         if batches > MAX_BATCHES:
-            raise Problem(422, f"the stream has over {MAX_BATCHES:,} batches; send larger ones")
+            raise Problem(
+                422, f"The Arrow stream has more than {MAX_BATCHES:,} batches; use larger ones."
+            )
         if categories > MAX_CATEGORIES:
-            raise Problem(422, f"its dictionaries have over {MAX_CATEGORIES:,} entries; send fewer")
+            raise Problem(
+                422,
+                f"The dictionaries of the Arrow stream have more than {MAX_CATEGORIES:,} entries. "
+                "Send fewer rows per request.",
+            )
 
 
 def _check_type(field: pa.Field) -> None:
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     if pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind):
-        raise Problem(422, f"column {field.name!r} holds {field.type}; send plain values")
+        raise Problem(422, f"Column {field.name!r} has the type {field.type}; send plain values.")
 
 
 def _longest(column: pa.ChunkedArray) -> int:
-    """The longest text that decoding would write out once a row."""
+    """The longest string that decoding would repeat for every row."""
     longest = 0
     for chunk in column.chunks:
         values = chunk.dictionary if pa.types.is_dictionary(chunk.type) else chunk
@@ -91,8 +106,11 @@ class _Header:
 
 
 def _header(metadata: bytes) -> _Header | None:
-    """What a message says of its batch; None if it is of another kind. The tables are flatbuffers:
-    a table begins with the distance to its list of field offsets; an absent field has offset 0."""
+    """What a message says about its batch; None if it is not a batch.
+
+    The tables are flatbuffers: a table begins with the distance to its list of field offsets; an
+    absent field has offset 0.
+    """
 
     def field(table: int, index: int) -> int | None:
         listed = table - struct.unpack_from("<i", metadata, table)[0]

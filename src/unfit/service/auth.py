@@ -1,8 +1,8 @@
-"""Who may do what. Denied by default: a route without a rule cannot be made.
+"""Who may do what. Everything is denied by default: a route without a rule cannot be created.
 
-`@allow(...)` names the roles of a route; `GuardedRoute` asks the gate before the request is read,
-but for the few bytes of a prediction. Tokens come as a bearer (the API) or behind a session cookie
-(the dashboard), never both.
+`@allow(...)` names the roles of a route; `GuardedRoute` checks them before the request is read,
+except for the small body of a prediction. The API takes bearer tokens and no cookies, the dashboard
+session cookies and no bearer tokens.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from unfit.store.tokens import Tokens
 
 PUBLIC = "public"
 COOKIE, CSRF_FIELD, CSRF_HEADER = "unfit_session", "csrf", "x-csrf-token"
-SMALL = 64 * 1024  # bytes of a body that may be read before it is known who sends it
+MAX_UNCHECKED_BYTES = 64 * 1024  # of a body, read before it is known who sent it
 _RULE = "__unfit_rule__"
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -34,9 +34,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def allow(*roles: str) -> Callable[[Endpoint], Endpoint]:
-    """Let these roles, and admin, use an endpoint; PUBLIC lets everybody."""
+    """Let these roles, and admin, use an endpoint; PUBLIC lets everybody use it."""
     if roles != (PUBLIC,) and not (roles and set(roles) <= ROLES.keys()):
-        raise ValueError(f"a rule of {roles} is none")
+        raise ValueError(f"{roles} are not roles; allow PUBLIC or some of {sorted(ROLES)}")
 
     def mark(endpoint: Endpoint) -> Endpoint:
         setattr(endpoint, _RULE, frozenset(roles) if roles == (PUBLIC,) else {*roles, "admin"})
@@ -47,14 +47,14 @@ def allow(*roles: str) -> Callable[[Endpoint], Endpoint]:
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks."""
+    """Who sent a request."""
 
     token: Token
     session: str | None = None
 
     @property
     def csrf(self) -> str:
-        """What a form of this session must bring along."""
+        """The token that a form of this session must contain."""
         secret = (self.session or "").encode()
         return hmac.new(secret, b"unfit-csrf", hashlib.sha256).hexdigest()
 
@@ -62,23 +62,23 @@ class Principal:
         return bool(self.token.roles & {*roles, "admin"})
 
 
-class Gate:
-    """Admits requests; remembers tokens until a token or session changes anywhere."""
+class AccessControl:
+    """Admits requests; caches tokens until a token or session changes in any process."""
 
     def __init__(
         self,
-        access: Tokens,
+        tokens: Tokens,
         changes: SharedChangeCounter,
         rate: float,
         clock: Callable[[], datetime],
     ):
-        self._access, self._changes, self._rate, self._clock = access, changes, rate, clock
+        self._tokens, self._changes, self._rate, self._clock = tokens, changes, rate, clock
         self._known: dict[tuple[str, str], tuple[Token, datetime | None]] = {}
         self._as_of: tuple[object, ...] | None = None
         self._buckets: dict[int, tuple[float, float]] = {}
 
     async def admit(self, request: Request, rule: frozenset[str], by_cookie: bool) -> None:
-        """Sets request.state.principal and .seen, or raises."""
+        """Set request.state.principal and .seen, or raise."""
         state = request.state
         state.principal, state.access = None, "public" if rule == {PUBLIC} else "denied"
         if rule == {PUBLIC}:
@@ -91,8 +91,8 @@ class Gate:
         state.principal = principal
         self._within_rate(principal.token)
         if not principal.token.roles & rule:
-            needed = " or ".join(sorted(rule - {"admin"}))
-            raise Problem(403, f"this token has not the role for that; it needs {needed}")
+            needed = " or ".join(f"'{role}'" for role in sorted(rule - {"admin"}))
+            raise Problem(403, f"This token lacks the role {needed}.")
         state.access = "granted"
 
     async def _by_bearer(self, request: Request) -> Principal:
@@ -101,12 +101,12 @@ class Gate:
         if scheme.lower() == "bearer" and 0 < len(text) < 200:
             found = self._known.get(("bearer", text))
             if found is None:
-                token = await run_in_threadpool(self._access.by_text, text)
+                token = await run_in_threadpool(self._tokens.by_text, text)
                 if token is not None:
                     found = (token, None)
                     self._remember(request, ("bearer", text), found)
         if found is None:
-            detail = "a token is wanted: Authorization: Bearer unfit_..."
+            detail = "A valid token is required: Authorization: Bearer unfit_..."
             raise Problem(401, detail, headers={"WWW-Authenticate": 'Bearer realm="unfit"'})
         return Principal(found[0])
 
@@ -114,22 +114,22 @@ class Gate:
         secret = request.cookies.get(COOKIE, "")
         found = self._known.get(("session", secret))
         if found is None and 0 < len(secret) < 200:
-            found = await run_in_threadpool(self._access.by_session, secret)
+            found = await run_in_threadpool(self._tokens.by_session, secret)
             if found is not None:
                 self._remember(request, ("session", secret), found)
         if found is None or (found[1] is not None and found[1] <= self._clock()):
-            raise Problem(401, "sign in with a token")
+            raise Problem(401, "Sign in with a token.")
         return Principal(found[0], secret)
 
     def _remember(
         self, request: Request, key: tuple[str, str], found: tuple[Token, datetime | None]
     ) -> None:
-        """Unless something has changed since this request came: it may have been this."""
+        """Unless something has changed since this request arrived: it may have been this token."""
         if request.state.seen[1:] == self._as_of:
             self._known[key] = found
 
     def _within_rate(self, token: Token) -> None:
-        """A bucket of two seconds' worth for every token."""
+        """A token bucket that holds two seconds' worth of requests."""
         now, most = time.monotonic(), max(1.0, 2 * self._rate)
         level, at = self._buckets.get(token.id, (most, now))
         level = min(most, level + (now - at) * self._rate)
@@ -138,21 +138,21 @@ class Gate:
             wait = max(1, round((1 - level) / self._rate))
             raise Problem(
                 429,
-                f"this token may ask {self._rate:g} times a second",
+                f"This token may send {self._rate:g} requests per second (service.rate).",
                 headers={"Retry-After": str(wait)},
             )
         self._buckets[token.id] = (level - 1, now)
 
 
 class GuardedRoute(APIRoute):
-    """A route of the API: by bearer token."""
+    """A route of the API, used with a bearer token."""
 
     by_cookie = False
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         rule = getattr(endpoint, _RULE, None)
         if rule is None:
-            raise TypeError(f"{path} has no rule that says who may use it: @allow(...)")
+            raise TypeError(f"the route {path} needs a rule that says who may use it: @allow(...)")
         self.rule: frozenset[str] = frozenset(rule)
         super().__init__(path, endpoint, **options)
 
@@ -162,7 +162,7 @@ class GuardedRoute(APIRoute):
         form_checked = self.by_cookie and changes and self.rule != {PUBLIC}
 
         async def guarded(request: Request) -> Response:
-            await request.app.state.gate.admit(request, self.rule, self.by_cookie)
+            await request.app.state.access_control.admit(request, self.rule, self.by_cookie)
             if form_checked:
                 await _check_csrf(request)
             if not self.by_cookie:
@@ -173,17 +173,17 @@ class GuardedRoute(APIRoute):
 
 
 class RawRoute(GuardedRoute):
-    """A route whose endpoint takes the request and gives a response: FastAPI has no part in it."""
+    """A route whose endpoint takes the request and returns the response, without FastAPI."""
 
     def get_route_handler(self) -> Handler:
         rule, endpoint = self.rule, self.endpoint
 
         async def guarded(request: Request) -> Response:
             length = request.headers.get("content-length", "")
-            request.state.whole = length.isdigit() and int(length) <= SMALL
-            if request.state.whole:  # so that what the gate sees is as of the whole question
+            request.state.whole = length.isdigit() and int(length) <= MAX_UNCHECKED_BYTES
+            if request.state.whole:  # so that changes are read after the whole request has arrived
                 await request.body()
-            await request.app.state.gate.admit(request, rule, False)
+            await request.app.state.access_control.admit(request, rule, False)
             answer: Response = await endpoint(request)
             return answer
 
@@ -191,7 +191,7 @@ class RawRoute(GuardedRoute):
 
 
 class PageRoute(GuardedRoute):
-    """A page of the dashboard: by session cookie, and changes only with the session's CSRF word."""
+    """A page of the dashboard, used with a session cookie; forms need the session's CSRF token."""
 
     by_cookie = True
 
@@ -203,7 +203,9 @@ async def _check_csrf(request: Request) -> None:
         given = str(form.get(CSRF_FIELD, ""))
     if not hmac.compare_digest(given.encode(), principal_of(request).csrf.encode()):
         request.state.access = "denied"
-        raise Problem(403, "this form is not of your session; load the page again")
+        raise Problem(
+            403, "This form does not belong to your session. Reload the page and try again."
+        )
 
 
 def principal_of(request: Request) -> Principal:

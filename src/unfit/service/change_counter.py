@@ -1,7 +1,7 @@
-"""The change counter in the database, read before every request and shared by all who ask at once.
+"""The change counter of the database, read for every request.
 
-On SQLite a read is a page in memory. On PostgreSQL requests that arrive while one read is under way
-share the next one.
+On SQLite that is a page in memory. On PostgreSQL, requests that arrive during one read share the
+next one.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unfit.errors import Unavailable
 from unfit.store.change_counter import ChangeCounter, Seen
 
-ASK_SECONDS = 5.0
+READ_SECONDS = 5.0
 
 
 class SharedChangeCounter:
@@ -20,40 +20,40 @@ class SharedChangeCounter:
         self._watch = watch
         self._thread = ThreadPoolExecutor(1, "change-counter")
         self._next: asyncio.Future[Seen] | None = None
-        self._asking: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
 
     async def read(self) -> Seen:
         if self._watch.local:
             return self._watch.ask()
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
-            if self._asking is None:
-                self._asking = asyncio.create_task(self._ask())
+            if self._reading is None:
+                self._reading = asyncio.create_task(self._read_for_all())
         return await asyncio.shield(self._next)
 
-    async def _ask(self) -> None:
+    async def _read_for_all(self) -> None:
         while self._next is not None:
             waiting, self._next = self._next, None
             try:
                 waiting.set_result(await self._from_postgres())
             except Exception as error:
                 waiting.set_exception(error)
-        self._asking = None
+        self._reading = None
 
     async def _from_postgres(self) -> Seen:
-        """Over PostgreSQL; a connection that is lost is made again, once."""
+        """A lost connection is opened again, once."""
         loop = asyncio.get_running_loop()
         for last in (False, True):
             try:
                 if not self._watch.is_open:
                     await loop.run_in_executor(self._thread, self._watch.open)
-                async with asyncio.timeout(ASK_SECONDS):
+                async with asyncio.timeout(READ_SECONDS):
                     return await self._receive(loop)
             except Exception as error:
                 self._watch.close()
                 if last:
-                    said = str(error).strip()[:200] or "no answer"
-                    raise Unavailable(f"the database says: {said}") from None
+                    reason = str(error).strip()[:200] or "no answer"
+                    raise Unavailable(f"the database cannot be read: {reason}") from None
         raise AssertionError
 
     async def _receive(self, loop: asyncio.AbstractEventLoop) -> Seen:

@@ -1,4 +1,4 @@
-"""A process of the service: python -m unfit.service.child api FOLDER SOCKET, or worker FOLDER."""
+"""A child process: `python -m unfit.service.child api FOLDER SOCKET`, or `worker FOLDER`."""
 
 import os
 import sys
@@ -11,9 +11,9 @@ if __name__ == "__main__":
 
         answer(Path(sys.argv[2]), int(sys.argv[3]))
     else:
-        from unfit.service.child_process import share
+        from unfit.service.child_process import compute_cores
         from unfit.service.worker import work
 
-        if share():
-            os.sched_setaffinity(0, share())
+        if compute_cores():
+            os.sched_setaffinity(0, compute_cores())
         work(Path(sys.argv[2]), threading.Event())

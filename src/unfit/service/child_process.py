@@ -1,7 +1,7 @@
-"""Processes that end with their parent, however it ends: they hold the other end of its pipe. By
-another pipe they show once a second that they live, so that one that hangs can be told and ended.
+"""Child processes that end with their parent, however it ends, because they hold the other end of a
+pipe. Through a second pipe they send a heartbeat every second, so that one that hangs is noticed.
 
-And which cores they may use: those that compute leave one to those that answer.
+Also which cores they may use: processes that compute leave one core to those that answer.
 """
 
 import os
@@ -15,14 +15,14 @@ from contextlib import suppress
 from unfit.workspace.holder import work_done
 
 LIFELINE = "UNFIT_LIFELINE"  # a file descriptor that ends when the parent does
-BEATS = "UNFIT_BEATS"  # a file descriptor to show on that one lives
+BEATS = "UNFIT_BEATS"  # a file descriptor for heartbeats
 BEAT_SECONDS = 1.0
 HUNG_SECONDS = 10.0  # without a beat and without any work done
 START_SECONDS = 30.0  # the same, before the first beat
 
 
 def lifeline(stop: threading.Event | None = None) -> None:
-    """Stop on a signal, and when the parent is gone; beat for it until then."""
+    """Stop on a signal or when the parent is gone; send heartbeats until then."""
     if stop is not None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
@@ -44,13 +44,13 @@ def _watch(handle: int) -> None:
 def _beat(handle: int) -> None:
     os.set_blocking(handle, False)
     while True:
-        with suppress(OSError):  # full: the parent itself stands still
+        with suppress(OSError):  # the pipe is full: the parent itself is stopped
             os.write(handle, b".")
         time.sleep(BEAT_SECONDS)
 
 
 class Child:
-    """A process that is told when its parent ends, and tells it that it lives."""
+    """A child process as its parent sees it."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class Child:
         self._count, self._seen = 0, (-1, work_done(self.process.pid))
 
     def hangs(self) -> bool:
-        """Whether it has neither beaten nor computed for long: it was stopped, or waits for ever
-        for a disk. Ask now and then."""
+        """Whether it has sent no heartbeat and done no work for long: it was stopped, or waits for
+        a disk forever. To be called repeatedly."""
         with suppress(BlockingIOError):
             self._count += len(os.read(self._beats, 65536))
         now, seen = time.monotonic(), (self._count, work_done(self.process.pid))
@@ -93,14 +93,14 @@ class Child:
         self.process.wait()
 
     def close(self) -> None:
-        """After its end."""
+        """Release its pipes after it has ended."""
         os.close(self._beats)
         if self.process.stdin is not None:
             self.process.stdin.close()
 
 
-def share() -> set[int]:
-    """The cores for computing: all but one, where there are several."""
+def compute_cores() -> set[int]:
+    """The cores for computing: all but one, if there are several."""
     if not hasattr(os, "sched_getaffinity"):
         return set()
     mine = os.sched_getaffinity(0)
@@ -108,5 +108,5 @@ def share() -> set[int]:
 
 
 def blas_threads(count: int) -> dict[str, str]:
-    """For the environment of a process; read when NumPy is loaded."""
+    """Environment variables that NumPy reads when it is loaded."""
     return dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"), str(max(1, count)))

@@ -1,4 +1,4 @@
-"""Routes that are asked for most, found by their whole path: past FastAPI's routing."""
+"""The most frequent routes, found by their exact path without FastAPI's routing."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from unfit.service.middleware import App, Receive, Scope, Send
 
 
 class FastPathMiddleware:
-    """Answers for plain routes, with the same gate and the same errors; hands on the rest."""
+    """Answers raw routes, with the same access control and errors; passes on everything else."""
 
     def __init__(self, app: App, *, routes: Sequence[BaseRoute]) -> None:
         self._app = app

@@ -8,29 +8,29 @@ from pathlib import Path
 from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service.child_process import lifeline
-from unfit.service.log import Log, take_all
+from unfit.service.log import LogOutput
 from unfit.workspace import Workspace
 
-TOLD_SECONDS = 0.3
+PROGRESS_SECONDS = 0.3
 
 
 def main(folder: Path, id: int, holder: str) -> None:
     lifeline()
-    take_all(Log())
+    LogOutput().install()
     with Workspace(folder) as workspace:
         workspace.work_as("a job of the service")
         jobs = workspace.store.jobs
         workspace.store.require(workspace.store.lease(holder))
         (job,) = jobs.find(id=id)
-        if job.kind == "audit" and hasattr(os, "SCHED_IDLE"):  # nobody waits for it to go on
+        if job.kind == "audit" and hasattr(os, "SCHED_IDLE"):  # nothing waits for an audit
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-        told_at = 0.0
+        reported_at = 0.0
 
         def progress(stage: str, done: int, of: int) -> None:
-            nonlocal told_at
-            if time.monotonic() - told_at > TOLD_SECONDS:
+            nonlocal reported_at
+            if time.monotonic() - reported_at > PROGRESS_SECONDS:
                 jobs.progress(id, stage, done, of)
-                told_at = time.monotonic()
+                reported_at = time.monotonic()
 
         try:
             if job.kind == "audit":

@@ -1,4 +1,4 @@
-"""JSON bodies, read so that nothing in them is passed over: no key may be there twice."""
+"""JSON bodies in which no key may appear twice, so that nothing in them is silently ignored."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from unfit.service.problems import Problem
 
 
 class StrictRequest(Request):
-    """A request whose JSON has every key once; FastAPI would take the last one in silence."""
+    """A request whose JSON has every key once; FastAPI would silently take the last one."""
 
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
@@ -19,16 +19,16 @@ class StrictRequest(Request):
 
 
 def require_single_keys(body: bytes, rows: list[dict[str, Any]]) -> None:
-    """Of a body {"rows": [...]} that was read already.
+    """Check a body {"rows": [...]} that has already been parsed.
 
-    Every key has a colon: where there are no more colons than keys, no key was there twice. Only
-    other bodies, with colons in texts, are read again.
+    Every key is followed by a colon: if there are no more colons than keys, no key appeared twice.
+    Only other bodies, with colons in strings, are parsed again.
     """
     if body.count(b":") > 1 + sum(map(len, rows)):
         try:
             json.loads(body, object_pairs_hook=_once)
         except (ValueError, RecursionError):
-            raise Problem(400, "the body is not JSON") from None
+            raise Problem(400, "The body is not valid JSON.") from None
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -36,5 +36,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise Problem(422, f"the body has the key {shorten(twice)} twice; each may be there once")
+        raise Problem(422, f"The key {shorten(twice)} appears twice in a JSON object; remove one.")
     return made

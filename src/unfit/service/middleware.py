@@ -1,10 +1,11 @@
-"""What every request passes first and last: limits on its body, headers, the log, metrics.
+"""Around every request: limits on its body, security headers, the log and the metrics.
 
 RawRoute ASGI, so that it costs microseconds.
 """
 
 import asyncio
 import itertools
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -12,7 +13,7 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect
 
-from unfit.service.log import Log, failed_in
+from unfit.service.log import failed_in, log_event
 from unfit.service.metrics import Metrics
 from unfit.service.problems import Problem, render
 
@@ -22,8 +23,8 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_SECONDS = 20.0
-GONE = 499  # in the log: the client left before it was answered
-STATIC = "/static"  # the one thing without a rule: styles and scripts, for everybody
+CLIENT_CLOSED = 499  # in the log: the client left before it was answered
+STATIC = "/static"  # styles and scripts: the only path without a rule, open to everybody
 _HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
@@ -37,9 +38,11 @@ _HEADERS = [
 
 
 class RequestMiddleware:
-    def __init__(self, app: App, *, max_body: int, log: Log, metrics: Metrics) -> None:
+    def __init__(
+        self, app: App, *, max_body: int, logger: logging.Logger, metrics: Metrics
+    ) -> None:
         self._app, self._max_body = app, max_body
-        self._log, self._metrics = log, metrics
+        self._logger, self._metrics = logger, metrics
         self._prefix, self._numbers = os.urandom(4).hex(), itertools.count(1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -65,16 +68,16 @@ class RequestMiddleware:
             if declared is not None and declared > self._max_body:
                 raise _too_large(self._max_body)
             await self._app(scope, _Limited(receive, self._max_body), answer)
-        except Problem as problem:  # from the limits, outside the app's own handlers
+        except Problem as problem:  # from the limits below, outside the app's own handlers
             if not begun:
                 await render(problem)(scope, receive, answer)
         except (ClientDisconnect, ConnectionError):
-            status = GONE
+            status = CLIENT_CLOSED
         except Exception as error:
             failure = failed_in(error)
             if begun:
                 raise
-            await render(Problem(500, "something is wrong here; the log says more"))(
+            await render(Problem(500, "Internal error. The log of the service says more."))(
                 scope, receive, answer
             )
         finally:
@@ -101,18 +104,18 @@ class RequestMiddleware:
             facts["failure"] = failure
         if "trouble" in state:
             facts["trouble"] = state["trouble"]
-        self._log.line("request", **facts)
+        log_event(self._logger, "request", **facts)
 
 
 class _Limited:
-    """The body of a request: so large and so slow, and no more."""
+    """The body of a request, limited in size and time."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive, self._most = receive, most
         self._got, self._complete, self._until = 0, False, 0.0
 
     async def __call__(self) -> MutableMapping[str, Any]:
-        if self._complete:  # what comes now is the client's leaving
+        if self._complete:  # what follows is the client's disconnection
             return await self._receive()
         loop = asyncio.get_running_loop()
         self._until = self._until or loop.time() + BODY_SECONDS
@@ -121,7 +124,9 @@ class _Limited:
                 message = await self._receive()
         except TimeoutError:
             raise Problem(
-                408, "the body comes too slowly", headers={"Connection": "close"}
+                408,
+                f"The body did not arrive within {BODY_SECONDS:g} seconds.",
+                headers={"Connection": "close"},
             ) from None
         self._got += len(message.get("body", b""))
         if self._got > self._most:
@@ -140,6 +145,6 @@ def _declared(scope: Scope) -> int | None:
 def _too_large(most: int) -> Problem:
     return Problem(
         413,
-        f"the body is over {most / 1e6:g} MB; send less at a time",
+        f"The body is larger than {most / 1e6:g} MB (service.max_body_mb). Send less per request.",
         headers={"Connection": "close"},
     )

@@ -1,4 +1,4 @@
-"""The active model, ready to answer: no answer is older than the moment it was asked for."""
+"""The active model, ready to predict: no answer is by a model older than the request."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -19,20 +19,20 @@ from unfit.workspace.model_cache import ListWatch, ModelCache
 
 @dataclass(frozen=True)
 class Predictor:
-    """A version that can answer for rows as JSON objects."""
+    """A model that predicts for rows as JSON objects."""
 
     model: ReleasedModel
     encoder: ObjectEncoder
 
     def answer(self, rows: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], Absent]:
-        """An answer a row, and how many rows hold a category without a column."""
+        """One answer per row, and how many rows have a category without a column."""
         fields = self.encoder.fields
         for i, row in enumerate(rows):
             if not fields <= row.keys():
-                lacking = sorted(fields - row.keys())
-                more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+                missing = sorted(fields - row.keys())
+                more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
                 raise BadInput(
-                    f"row {i} has no field {lacking[0]!r}{more}; null stands for a missing value"
+                    f"row {i} lacks the field {missing[0]!r}{more}; send null for a missing value"
                 )
         X, absent = self.encoder.encode(rows)
         names = self.model.card.classes
@@ -46,7 +46,7 @@ class Predictor:
 
 
 class PredictorCache:
-    """Loads a version when there is a new one; those who need it wait for it, nobody else."""
+    """Loads a version when there is a new one; only requests that need it wait for it."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -58,11 +58,11 @@ class PredictorCache:
 
     async def get(self, seen: Seen) -> Predictor:
         have, listed = self._have, self._workspace.deletions
-        if have is not None and have.fits(seen) and listed.agrees(have.known):
+        if have is not None and have.is_current(seen) and listed.agrees(have.known):
             return have.predictor
         async with self._loading:
             have = self._have
-            if have is None or not have.fits(seen):
+            if have is None or not have.is_current(seen):
                 have = await asyncio.to_thread(self._load, seen)
             if not await asyncio.to_thread(self._list_watch.may_answer, have.known):
                 raise Unavailable("people on the deletion list are being forgotten; try again soon")
@@ -73,24 +73,30 @@ class PredictorCache:
         if self._place not in (None, seen.place):
             self._list_watch.start_over()
         self._place = seen.place
-        record = self._workspace.store.model.read()  # first: what is loaded is at least as new
+        # read before the model, so that what is loaded is at least as new as the record
+        record = self._workspace.store.model.read()
         model = self._model_cache.active_model()
         before = None if self._have is None else self._have.predictor
-        if before is not None and before.model.card is model.card:  # as most versions do
+        if before is not None and before.model.card is model.card:  # as for most versions
             made = Predictor(model, before.encoder)
         else:
             made = Predictor(model, ObjectEncoder(model.card.encoding))
-        return _Loaded(record.changes, seen.place, made, Position.parse(record.list_known))
+        return _Loaded(
+            predictor=made,
+            changes=record.changes,
+            place=seen.place,
+            known=Position.parse(record.list_known),
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Loaded:
-    """What answers, and as of which change and how much of the deletion list."""
+    """A predictor, and as of which change and position in the deletion list it was loaded."""
 
+    predictor: Predictor
     changes: int
     place: object
-    predictor: Predictor
     known: Position | None
 
-    def fits(self, seen: Seen) -> bool:
+    def is_current(self, seen: Seen) -> bool:
         return self.changes == seen.changes and self.place == seen.place

@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457): a status, a title, a sentence for the one who asked."""
+"""Errors as problem+json (RFC 9457): a status, a title and a sentence for the client."""
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -10,13 +10,14 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException as StarletteException
 
 from unfit.errors import BadInput, CannotTrain, Damaged, Unavailable, UnfitError, Untrained
+from unfit.service.usecases.errors import NotFinished, NotFound
 from unfit.store.errors import KeyUsed, NotWaiting, QueueFull
 
 MEDIA = "application/problem+json"
 
 
 class Problem(HTTPException):
-    """What went wrong, for the one who asked."""
+    """What went wrong, for the client."""
 
     def __init__(
         self,
@@ -43,32 +44,49 @@ def render(problem: StarletteException) -> Response:
     return JSONResponse(content, problem.status_code, problem.headers, media_type=MEDIA)
 
 
-NOT_NOW = "The service cannot answer now; its log says why."
+UNAVAILABLE = "The service is temporarily unavailable. Its log says why."
 
 
 def for_request(request: Request, error: UnfitError) -> Problem:
-    """A sentence for whoever asked. What a database or a disk says goes to the log, and to those
-    whose token is known; it names hosts, files and users. That there is no model yet names none."""
+    """What the client may know.
+
+    What a database or a disk says names hosts, files and users: it goes to the log, and to clients
+    whose token is known. That there is no model yet names none of them.
+    """
     problem = from_error(error)
     if problem.status_code >= 500 and not isinstance(error, Untrained):
         request.state.trouble = str(error)
         if getattr(request.state, "principal", None) is None:
-            return Problem(problem.status_code, NOT_NOW, headers=problem.headers)
+            return Problem(problem.status_code, UNAVAILABLE, headers=problem.headers)
     return problem
 
 
 def from_error(error: UnfitError) -> Problem:
-    """The status a sentence of ours goes with."""
+    """The status that goes with an error."""
+    detail = sentence(str(error))
     if isinstance(error, QueueFull):
-        return Problem(429, str(error), headers={"Retry-After": "2"})
-    if isinstance(error, KeyUsed | NotWaiting | CannotTrain):
-        return Problem(409, str(error))
+        return Problem(429, detail, headers={"Retry-After": "2"})
+    if isinstance(error, NotFound):
+        return Problem(404, detail)
+    if isinstance(error, KeyUsed | NotWaiting | NotFinished | CannotTrain):
+        return Problem(409, detail)
     if isinstance(error, BadInput):
-        return Problem(422, str(error))
+        return Problem(422, detail)
     if isinstance(error, Unavailable):
-        return Problem(503, str(error), headers={"Retry-After": "2"})
+        return Problem(503, detail, headers={"Retry-After": "2"})
     assert isinstance(error, Damaged), error
-    return Problem(500, str(error))
+    return Problem(500, detail)
+
+
+def sentence(text: str) -> str:
+    """Errors are written to follow `error:` on the command line; alone they are sentences.
+
+    A first word that is a name, such as `unfit.toml` or `policy.disparity`, stays as it is.
+    """
+    first = text.partition(" ")[0].rstrip(",:;")
+    if first.isalpha() and first.islower() and first != "unfit":
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 def from_validation(error: RequestValidationError) -> Problem:
@@ -77,6 +95,6 @@ def from_validation(error: RequestValidationError) -> Problem:
         for one in error.errors()
     ]
     if any(one["type"] == "json_invalid" for one in error.errors()):
-        return Problem(400, "the body is not JSON", fields=fields)
-    first = fields[0] if fields else {"field": "the request", "message": "cannot be used"}
-    return Problem(422, f"{first['field']}: {first['message']}", fields=fields)
+        return Problem(400, "The body is not valid JSON.", fields=fields)
+    first = fields[0] if fields else {"field": "request", "message": "The request is invalid"}
+    return Problem(422, f"{first['field']}: {first['message']}.", fields=fields)

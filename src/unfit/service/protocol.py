@@ -1,4 +1,4 @@
-"""HTTP connections with patience that ends: headers come soon and are short, or the line is cut."""
+"""HTTP connections with limits: headers arrive soon and are short, and clients keep reading."""
 
 import asyncio
 from typing import Any
@@ -7,10 +7,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEADER_SECONDS = 10.0
 HEADER_BYTES = 64 * 1024
-STALL_SECONDS = 60.0  # without the client reading anything of an answer
+STALL_SECONDS = 60.0  # without the client reading any of the answer
 
 
-class PatientProtocol(HttpToolsProtocol):
+class TimeLimitedProtocol(HttpToolsProtocol):
     _alarm: asyncio.TimerHandle | None = None
     _stalled: asyncio.TimerHandle | None = None
     _in_headers = True
@@ -40,7 +40,9 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self._in_headers:  # answered before its body was all there: the rest comes soon
+        if (
+            not self._in_headers
+        ):  # answered before the whole body arrived: the rest has to come soon
             self._set_alarm()
 
     def pause_writing(self) -> None:

@@ -1,9 +1,9 @@
-"""What tokens are for."""
+"""The roles a token may have."""
 
 ROLES: dict[str, str] = {
-    "predict": "ask for predictions",
-    "erase": "file, follow and cancel erasures; look a person up",
-    "operate": "see the state of the model, retrain, export, read metrics",
-    "audit": "audit, and read versions, decisions and erasures",
+    "predict": "request predictions",
+    "erase": "submit, follow and cancel erasures; look up a person",
+    "operate": "see the status of the model, retrain, export, read metrics",
+    "audit": "audit; read versions, decisions and erasures",
     "admin": "everything",
 }

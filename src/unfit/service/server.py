@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unfit.errors import BadInput, Unavailable
-from unfit.service.log import Log, take_all
+from unfit.service.log import LogOutput
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -25,41 +25,44 @@ def listen(host: str, port: int) -> socket.socket:
         made.bind((host, port))
     except (OSError, OverflowError) as error:
         made.close()
-        said = getattr(error, "strerror", None) or str(error)
-        raise Unavailable(f"cannot listen on {host}:{port}: {said}; --port names another") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Unavailable(
+            f"cannot listen on {host}:{port}: {reason}; choose another port with --port"
+        ) from None
     made.listen(2048)
     made.set_inheritable(True)
     return made
 
 
 def answer(folder: Path, handle: int) -> None:
-    """An API process on a socket that its parent holds."""
+    """Run an API process on a socket that its parent holds."""
     from unfit.service.app import make_app
     from unfit.service.child_process import lifeline
 
     allow_connections()
     lifeline()
-    log = Log(every=LOG_SECONDS)
-    take_all(log)
-    app = make_app(folder, log=log)
+    output = LogOutput(batch_seconds=LOG_SECONDS)
+    output.install()
+    app = make_app(folder)
     gc.collect()
-    gc.freeze()  # what is here stays: no collection need look at it while a request waits
+    gc.freeze()  # what exists now stays, so no collection has to look at it while a request waits
     run(app, handle)
+    output.close()
 
 
 def run(app: "FastAPI", handle: int) -> None:
-    """Serve an app, ours or another.
+    """Serve any app.
 
-    The socket is opened here and not by uvicorn, which takes every handle for a unix socket:
-    answers would wait 40 ms for Nagle's algorithm.
+    The socket is opened here because uvicorn would take the handle for a Unix socket and leave
+    Nagle's algorithm on, which delays answers by 40 ms.
     """
     import uvicorn
 
-    from unfit.service.protocol import PatientProtocol
+    from unfit.service.protocol import TimeLimitedProtocol
 
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=TimeLimitedProtocol,
         loop="uvloop",
         lifespan="on",
         access_log=False,
@@ -89,5 +92,5 @@ def check_installed() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise BadInput(
-            f"{error.name} is not installed; the service wants: pip install 'unfit[service]'"
+            f"{error.name} is not installed; install it with: pip install 'unfit[service]'"
         ) from None

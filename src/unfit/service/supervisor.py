@@ -1,4 +1,4 @@
-"""`unfit serve`: a parent that holds the socket, API processes and workers that it keeps alive."""
+"""`unfit serve`: a parent that holds the socket and keeps API processes and workers running."""
 
 import os
 import shutil
@@ -12,40 +12,39 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from unfit.service.child_process import Child, blas_threads, share
-from unfit.service.log import Log
+from unfit.service.child_process import Child, blas_threads, compute_cores
+from unfit.service.log import log, log_event
 
 GRACE_SECONDS = 10.0
-METRICS = "unfit-metrics-"
-LEAST_PAUSE = 0.25  # before a child that failed at once is started again
+METRICS_PREFIX = "unfit-metrics-"
+MIN_PAUSE = 0.25  # seconds before a child that failed at once is started again
 
 
 @dataclass
 class _Slot:
-    """Of one child, with a pause of its own before the next is started in it."""
+    """The place of one child, with its own pause before a child is started again."""
 
     kind: str
     child: Child | None = None
-    pause: float = LEAST_PAUSE
+    pause: float = MIN_PAUSE
     start_at: float = 0.0
 
 
 class Supervisor:
-    """The processes of a service. A child that dies is started again; they all end together."""
+    """The processes of a service. A child that dies is started again; all end together."""
 
     def __init__(self, folder: Path, listening: socket.socket, apis: int, workers: int) -> None:
         self._folder, self._socket = folder, listening
         wanted = {"api": apis, "worker": workers}
         self._slots = [_Slot(kind) for kind, count in wanted.items() for _ in range(count)]
-        _sweep()
-        self._metrics = tempfile.mkdtemp(prefix=f"{METRICS}{os.getpid()}-")
-        self._log = Log()
+        _remove_stale_folders()
+        self._metrics = tempfile.mkdtemp(prefix=f"{METRICS_PREFIX}{os.getpid()}-")
 
     def run(self, stop: threading.Event) -> None:
         try:
             while not stop.is_set():
                 for slot in self._slots:
-                    self._mend(slot)
+                    self._keep_running(slot)
                 stop.wait(0.1)
         finally:
             self._end()
@@ -60,12 +59,12 @@ class Supervisor:
             handles = (self._socket.fileno(),)
             command.append(str(self._socket.fileno()))
         else:
-            environment |= blas_threads(len(share()))
-        # a group of its own: Ctrl-C is for the parent; one session, so that priorities count
+            environment |= blas_threads(len(compute_cores()))
+        # its own group, because Ctrl-C is for the parent; one session, so that priorities count
         return Child(command, environment, handles=handles, process_group=0)
 
-    def _mend(self, slot: _Slot) -> None:
-        """Start a child where there is none, but not as fast as it can fail; never wait for it."""
+    def _keep_running(self, slot: _Slot) -> None:
+        """Start the child if it is not running, with growing pauses if it keeps failing."""
         now = time.monotonic()
         if slot.child is None:
             if now >= slot.start_at:
@@ -75,13 +74,14 @@ class Supervisor:
         if child.process.poll() is None:
             if not child.hangs():
                 return
-            self._log.line("child-hangs", kind=slot.kind, pid=child.process.pid)
+            log_event(log, "child-hangs", kind=slot.kind, pid=child.process.pid)
             child.kill()
         child.close()
         lived = now - child.started
-        slot.pause = min(30.0, 2 * slot.pause) if lived < 5.0 else LEAST_PAUSE
+        slot.pause = min(30.0, 2 * slot.pause) if lived < 5.0 else MIN_PAUSE
         slot.child, slot.start_at = None, now + (slot.pause if lived < 5.0 else 0.0)
-        self._log.line(
+        log_event(
+            log,
             "child-ended",
             kind=slot.kind,
             pid=child.process.pid,
@@ -102,9 +102,9 @@ class Supervisor:
             child.close()
 
 
-def _sweep() -> None:
-    """Folders of parents that were killed."""
-    for left in Path(tempfile.gettempdir()).glob(f"{METRICS}*"):
-        pid = left.name.removeprefix(METRICS).partition("-")[0]
+def _remove_stale_folders() -> None:
+    """Metrics folders of parents that were killed."""
+    for left in Path(tempfile.gettempdir()).glob(f"{METRICS_PREFIX}*"):
+        pid = left.name.removeprefix(METRICS_PREFIX).partition("-")[0]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             shutil.rmtree(left, ignore_errors=True)

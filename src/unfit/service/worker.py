@@ -1,9 +1,11 @@
-"""The worker: applies erasures, runs jobs, prepares for the next; one at a time holds the lease.
+"""The worker: applies erasures, runs jobs and prepares for the next erasure.
 
-Erasures that wait are applied together. Audits and retrainings run in a process of their own, at a
-lower priority; erasures go on during an audit and wait for a retraining.
+One worker at a time holds the lease. Pending erasures are applied together. Audits and retrainings
+run in their own process at a lower priority; erasures continue during an audit and wait for a
+retraining.
 """
 
+import logging
 import os
 import sys
 import threading
@@ -16,7 +18,7 @@ from typing import TypeVar
 from unfit.clock import now
 from unfit.errors import UnfitError
 from unfit.service.child_process import Child, lifeline
-from unfit.service.log import Log, take_all
+from unfit.service.log import LogOutput, log, log_event
 from unfit.store.leases import LEASE_SECONDS
 from unfit.store.records import Job
 from unfit.workspace import Workspace
@@ -24,17 +26,17 @@ from unfit.workspace.holder import Holder
 
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0
-QUIET_SECONDS = 1.0  # without erasures, before statistics are saved for the next process
-FAILED_SECONDS = 1.0  # before the next try of anything
-CATCH_UP_SECONDS = 1.0  # between looks at the deletion list
+QUIET_SECONDS = 1.0  # without an erasure, before statistics are prepared for the next one
+FAILED_SECONDS = 1.0  # before anything that failed is tried again
+CATCH_UP_SECONDS = 1.0  # between checks of the deletion list
 NICENESS = 10
 
 Result = TypeVar("Result")
 
 
 class Worker:
-    def __init__(self, folder: Path, log: Log, stop: threading.Event) -> None:
-        self._folder, self._log, self._stop = folder, log, stop
+    def __init__(self, folder: Path, logger: logging.Logger, stop: threading.Event) -> None:
+        self._folder, self._logger, self._stop = folder, logger, stop
         self._workspace = Workspace(folder)
         self._workspace.work_as("unfit worker")
         store = self._workspace.store
@@ -47,16 +49,16 @@ class Worker:
         self._caught_up_at = 0.0
 
     def run(self) -> None:
-        """Until told to stop."""
+        """Work until `stop` is set."""
         try:
             while not self._stop.is_set():
                 if self._try("lease", self._take_lease):
                     self._serve()
-                    self._end_child()  # who has taken over does its job again
+                    self._end_child()  # the worker that took over runs its job again
                     if self._lost.is_set():
-                        self._log.line("standing-by", worker=self._holder)
+                        log_event(self._logger, "standing-by", worker=self._holder)
                     elif (self._try("look", self._store.requests.waiting) or (False, False))[1]:
-                        self._try("purge", self._workspace.purge)  # nobody may come after it
+                        self._try("purge", self._workspace.purge)  # no other worker may follow
         finally:
             self._end_child()
             if not self._lost.is_set():
@@ -66,29 +68,31 @@ class Worker:
     # --- the lease -----------------------------------------------------------------------------
 
     def _renew(self) -> None:
-        """A name of its own for each term, so that what is left of an earlier one is refused."""
+        """Take a new name for each term, so that leftovers of an earlier term are rejected."""
         self._holder = f"{Holder.me('unfit worker').name()}:{uuid.uuid4().hex[:8]}"
         self._lease = self._store.lease(self._holder)
 
     def _take_lease(self) -> bool:
-        """Wait until nobody holds it, or its holder has not moved for its time. One that neither
-        moves nor computes hangs: it is ended where that is possible, since it may hold the
-        workspace's lock, or a transaction, for good."""
+        """Wait until nobody holds the lease, or its holder has not renewed it in time.
+
+        A holder that neither renews nor computes hangs. It is killed if possible, because it may
+        hold the workspace's lock or a transaction forever.
+        """
         self._renew()
         seen, since = self._lease.read(), time.monotonic()
-        worked, worked_at = _work_of(seen[0]), since
+        worked, worked_at = _work_done_by(seen[0]), since
         while not self._stop.is_set():
-            at, work = time.monotonic(), _work_of(seen[0])
+            at, work = time.monotonic(), _work_done_by(seen[0])
             if work != worked:
                 worked, worked_at = work, at
             idle = at - since > LEASE_SECONDS or is_dead(seen[0])
             if idle and at - worked_at > LEASE_SECONDS and _kill(seen[0]):
-                self._log.line("hung-worker-ended", worker=self._holder, of=seen[0])
+                log_event(self._logger, "hung-worker-ended", worker=self._holder, of=seen[0])
             if (seen[0] is None or idle) and self._lease.take(seen, now()):
                 if idle:
-                    self._log.line("lease-taken-over", worker=self._holder, of=seen[0])
+                    log_event(self._logger, "lease-taken-over", worker=self._holder, of=seen[0])
                 else:
-                    self._log.line("lease-taken", worker=self._holder)
+                    log_event(self._logger, "lease-taken", worker=self._holder)
                 self._lost.clear()
                 self._workspace.store.require(self._lease)
                 return True
@@ -102,11 +106,11 @@ class Worker:
         while not self._stop.wait(BEAT_SECONDS) and not self._lost.is_set():
             try:
                 if not self._lease.beat():
-                    self._log.line("lease-lost", worker=self._holder)
+                    log_event(self._logger, "lease-lost", worker=self._holder)
                     self._lost.set()
                     return
-            except Exception as error:  # whatever it is, the lease is not lost by it yet
-                self._log.line("beat-failed", worker=self._holder, error=str(error)[:200])
+            except Exception as error:  # whatever it is, the lease is not lost yet
+                log_event(self._logger, "beat-failed", worker=self._holder, error=str(error)[:200])
 
     # --- the work ------------------------------------------------------------------------------
 
@@ -120,7 +124,7 @@ class Worker:
                 self._stop.wait(POLL_SECONDS)
 
     def _turn(self) -> bool:
-        """A look at everything there is to do; whether there was something."""
+        """Do what is due; return whether erasures were applied."""
         self._watch_child()
         self._expire()
         retraining = self._child is not None and self._child[0].kind == "retrain"
@@ -128,11 +132,11 @@ class Worker:
         if self._child is None:
             self._start_job()
         if not worked and not retraining:
-            self._settle_down()
+            self._prepare()
         return worked
 
     def _apply(self) -> bool:
-        """What waits, all together; now and then what they leave behind is purged."""
+        """Apply all pending erasures together, and purge from time to time."""
         pending, due = self._store.requests.waiting()
         if due and self._workspace.schedule.purge_is_due():
             finished = self._try("purge", self._workspace.purge)
@@ -144,26 +148,27 @@ class Worker:
         if applied is None:
             return False
         took = round(1000 * (time.perf_counter() - started), 1)
-        self._log.line("applied", requests=applied, ms=took, version=_number(self._workspace))
+        version = _active_number(self._workspace)
+        log_event(self._logger, "applied", requests=applied, ms=took, version=version)
         self._quiet_since = None
         return True
 
     def _expire(self) -> None:
-        """Deleted rows that were kept for audits leave in time, also when nobody asks for anything
-        and while a retraining holds the workspace."""
+        """Remove deleted rows whose audit window is over, even if nothing else happens or a
+        retraining holds the workspace."""
         if not self._workspace.schedule.expiry_is_due():
             return
         removed = self._try("expire", self._workspace.purge_expired)
         if removed:
-            self._log.line("expired", rows=removed)
+            log_event(self._logger, "expired", rows=removed)
 
-    def _settle_down(self) -> None:
-        """After a commit, once nobody waits: what the next erasure wants. Statistics, which may
-        take seconds, only when nobody came for a while."""
+    def _prepare(self) -> None:
+        """Prepare for the next erasure once none is pending; statistics, which may take seconds,
+        only after a quiet while."""
         at = time.monotonic()
         if at - self._caught_up_at > CATCH_UP_SECONDS:
             self._caught_up_at = at
-            if not self._workspace.caught_up():  # the list was put back, or was never read
+            if not self._workspace.caught_up():  # the list was replaced, or has never been read
                 self._try("catch-up", self._workspace.warm_up)
         if self._quiet_since is None:
             self._quiet_since = time.monotonic()
@@ -176,8 +181,8 @@ class Worker:
         try:
             return work()
         except UnfitError as error:
-            self._log.line(f"{what}-failed", error=str(error))
-            self._stop.wait(FAILED_SECONDS)  # the database, or the disk: they may come back
+            log_event(self._logger, f"{what}-failed", error=str(error))
+            self._stop.wait(FAILED_SECONDS)  # the database or the disk may come back
             return None
 
     # --- jobs ----------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ class Worker:
             self._holder,
         ]
         self._child = job, Child(command)
-        self._log.line("job-started", job=job.id, kind=job.kind)
+        log_event(self._logger, "job-started", job=job.id, kind=job.kind)
 
     def _watch_child(self) -> None:
         if self._child is None:
@@ -206,7 +211,7 @@ class Worker:
         if child.process.poll() is None:
             if not child.hangs():
                 return
-            self._log.line("job-hangs", job=job.id, kind=job.kind)
+            log_event(self._logger, "job-hangs", job=job.id, kind=job.kind)
             child.kill()
         child.close()
         self._child = None
@@ -215,8 +220,12 @@ class Worker:
         state = found.state
         if state == "running":
             state = "failed"
-            self._jobs.fail(job.id, f"its process ended with {child.process.returncode}", now())
-        self._log.line("job-ended", job=job.id, kind=job.kind, state=state)
+            self._jobs.fail(
+                job.id,
+                f"the process of the job ended with status {child.process.returncode}",
+                now(),
+            )
+        log_event(self._logger, "job-ended", job=job.id, kind=job.kind, state=state)
 
     def _end_child(self) -> None:
         if self._child is not None:
@@ -226,12 +235,12 @@ class Worker:
 
 
 def is_dead(holder: str | None) -> bool:
-    """Whether a holder was a process of this place and is no more: nobody need wait for it."""
+    """Whether the holder was a process of this machine and has ended."""
     found = Holder.named(holder)
     return found is not None and found.is_gone
 
 
-def _work_of(holder: str | None) -> int | None:
+def _work_done_by(holder: str | None) -> int | None:
     found = Holder.named(holder)
     return None if found is None else found.work_done()
 
@@ -241,19 +250,20 @@ def _kill(holder: str | None) -> bool:
     return found is not None and found.pid != os.getpid() and found.kill()
 
 
-def _number(workspace: Workspace) -> int:
+def _active_number(workspace: Workspace) -> int:
     version = workspace.store.versions.active()
     return 0 if version is None else version.number
 
 
 def work(folder: Path, stop: threading.Event) -> None:
-    """A worker process."""
+    """Run a worker process."""
     os.nice(NICENESS)
-    if hasattr(os, "SCHED_BATCH"):  # who wakes up to compute takes no core from who answers
+    if hasattr(
+        os, "SCHED_BATCH"
+    ):  # a worker that wakes up must not take a core from a process that answers
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     lifeline(stop)
-    log = Log()
-    take_all(log)
-    log.line("worker-started", pid=os.getpid())
+    LogOutput().install()
+    log_event(log, "worker-started", pid=os.getpid())
     Worker(folder, log, stop).run()
-    log.line("worker-stopped", pid=os.getpid())
+    log_event(log, "worker-stopped", pid=os.getpid())

@@ -1,66 +1,40 @@
-"""What the resources share: the service's context, paging, errors in the schema."""
+"""What the resources share: routers, and the errors in the schema."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter
 
-from unfit.service.api import schemas
 from unfit.service.auth import GuardedRoute
-from unfit.service.context import ServiceContext
 
-Limit = Annotated[int, Query(ge=1, le=500, description="How many at most.")]
-Before = Annotated[
-    int | None, Query(ge=1, lt=2**63, description="Those below this; `next` of the page before.")
-]
-Number = Annotated[int, Path(ge=1, lt=2**63)]
-Item = TypeVar("Item")
-
+MEANINGS = {
+    400: "The request cannot be parsed.",
+    401: "The token is missing or unknown.",
+    403: "The token lacks the required role.",
+    404: "Not found.",
+    405: "Method not allowed.",
+    408: "The body arrived too slowly.",
+    409: "Not possible in the present state.",
+    413: "The body is too large.",
+    415: "Unsupported media type.",
+    422: "The request is invalid; the detail says why.",
+    429: "Too many requests; see Retry-After.",
+    503: "Temporarily unavailable; see Retry-After.",
+}
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {
-        "description": said,
+        "description": meaning,
         "content": {
             "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
         },
     }
-    for status, said in {
-        400: "Not to be read.",
-        401: "No token, or one that is not known.",
-        403: "A token without the role.",
-        404: "Not there.",
-        405: "Not that way.",
-        408: "Too slow.",
-        409: "Not in this state.",
-        413: "Too large.",
-        415: "Of a kind that is not taken.",
-        422: "Not to be used; the detail says why.",
-        429: "Too much at once; see Retry-After.",
-        503: "Not now; see Retry-After.",
-    }.items()
+    for status, meaning in MEANINGS.items()
 }
 
 
 def problems(*more: int) -> dict[int | str, dict[str, Any]]:
-    """The errors a route may answer with, beside those that any may."""
+    """The errors a route may answer with, in addition to those that any route may."""
     return {status: PROBLEMS[status] for status in (400, 401, 403, 405, 422, 429, 503, *more)}
 
 
 def router(tag: str, route_class: type[GuardedRoute] = GuardedRoute) -> APIRouter:
     return APIRouter(prefix="/v1", route_class=route_class, tags=[tag])
-
-
-def context_of(request: Request) -> ServiceContext:
-    found = request.app.state.context
-    assert isinstance(found, ServiceContext)
-    return found
-
-
-def page(found: Sequence[Item], limit: int, number: str) -> tuple[list[Item], int | None]:
-    """The newest first, and where the next page begins; `found` holds one more if there is one."""
-    newest = list(reversed(found))
-    more = len(newest) > limit
-    newest = newest[:limit]
-    return newest, int(getattr(newest[-1], number)) if more else None
-
-
-__all__ = ["Before", "Limit", "Number", "context_of", "page", "problems", "router", "schemas"]

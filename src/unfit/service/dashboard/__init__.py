@@ -1,1 +1,7 @@
-"""The dashboard: pages made here, with htmx and Vega-Lite to make them livelier where they run."""
+"""The dashboard: one module per page, with what its forms do. Every page works without scripts."""
+
+from unfit.service.dashboard import audits, erasures, overview, settings, sign_in, versions
+
+ROUTERS = tuple(
+    module.routes for module in (sign_in, overview, erasures, audits, versions, settings)
+)

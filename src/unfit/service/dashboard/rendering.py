@@ -1,4 +1,4 @@
-"""Pages from templates; errors as pages too, for who asked with a browser."""
+"""Pages from templates; errors become pages too if a browser asked."""
 
 import secrets
 from functools import cache
@@ -11,24 +11,27 @@ from starlette.exceptions import HTTPException
 
 from unfit import __version__
 from unfit.service.auth import PageRoute
-from unfit.service.dashboard import views
+from unfit.service.context import context_of
+from unfit.service.dashboard import formatting
 
+PAGE = 25  # entries of a list on one page
+VIEWERS = ("operate", "audit", "erase")  # every role that sees the dashboard
 NAVIGATION = (
-    ("/", "Overview", ("operate", "audit", "erase")),
-    ("/erasures", "Erasures", ("operate", "audit", "erase")),
+    ("/", "Overview", VIEWERS),
+    ("/erasures", "Erasures", VIEWERS),
     ("/audits", "Audits", ("audit", "operate")),
     ("/versions", "Versions", ("operate", "audit")),
-    ("/method", "Method", ("operate", "audit", "erase")),
+    ("/method", "Method", VIEWERS),
     ("/settings", "Settings", ("operate", "audit")),
 )
-SENTENCES = {
-    400: "That cannot be read",
-    403: "That is not for this token",
-    404: "There is nothing here",
-    409: "Not in this state",
-    422: "That cannot be used",
-    429: "Too much at once",
-    503: "Not just now",
+ERROR_TITLES = {
+    400: "The request cannot be read",
+    403: "This token may not do that",
+    404: "Page not found",
+    409: "Not possible now",
+    422: "The request is invalid",
+    429: "Too many requests",
+    503: "Temporarily unavailable",
 }
 
 
@@ -41,12 +44,12 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["moment"] = views.moment
+    made.filters["moment"] = formatting.moment
     made.filters["number"] = lambda n: f"{n:,}"
-    made.filters["ms"] = views.milliseconds
-    made.filters["times"] = lambda r: f"{r:,.0f} times" if r >= 10 else f"{r:.2g} times"
-    made.filters["share"] = lambda v: "-" if v is None else f"{v:.4f}"
-    made.filters["outcome"] = views.outcome_of
+    made.filters["ms"] = formatting.milliseconds
+    made.filters["times"] = formatting.times
+    made.filters["share"] = formatting.share
+    made.filters["outcome"] = formatting.outcome
     made.globals["asset"] = f"?v={__version__}"
     made.globals["version_of_unfit"] = __version__
     return made
@@ -54,7 +57,7 @@ def _templates() -> Environment:
 
 def page(request: Request, template: str, status: int = 200, **content: Any) -> HTMLResponse:
     principal = getattr(request.state, "principal", None)
-    now = request.app.state.context.clock()
+    now = context_of(request).clock()
     text = (
         _templates()
         .get_template(template)
@@ -65,32 +68,26 @@ def page(request: Request, template: str, status: int = 200, **content: Any) -> 
             may=principal.may if principal else lambda *_: False,
             csrf=principal.csrf if principal else "",
             form_key=secrets.token_hex(12),
-            age=lambda at: views.age(at, now),
+            age=lambda at: formatting.age(at, now),
             **content,
         )
     )
-    headers = {"Cache-Control": "no-store"}
-    return HTMLResponse(text, status, headers=headers)
+    return HTMLResponse(text, status, headers={"Cache-Control": "no-store"})
 
 
-def sign_in_page(request: Request, next: str, said: str = "", status: int = 200) -> HTMLResponse:
-    return page(request, "sign_in.html", status, next=next, said=said)
-
-
-def on_page(request: Request, problem: HTTPException) -> Response | None:
-    """An error as a page, where a page was asked for; None where not."""
+def error_page(request: Request, problem: HTTPException) -> Response | None:
+    """An error as a page if a page was requested, otherwise None."""
     route = request.scope.get("route")
     wants_page = request.method == "GET" and "text/html" in request.headers.get("accept", "")
-    ours = isinstance(route, PageRoute) or (route is None and wants_page)
-    if not ours:
+    if not (isinstance(route, PageRoute) or (route is None and wants_page)):
         return None
-    lively = request.headers.get("hx-request") == "true"
     if problem.status_code == 401:
-        if lively:
+        if request.headers.get("hx-request") == "true":
             return Response(status_code=401, headers={"HX-Redirect": "/sign-in"})
         back = request.url.path if request.method == "GET" else "/"
         return RedirectResponse(f"/sign-in?next={back}", 303)
-    title = SENTENCES.get(problem.status_code, "Something is wrong")
     if not hasattr(request.state, "principal"):
         request.state.principal = None
-    return page(request, "error.html", problem.status_code, title=title, detail=str(problem.detail))
+    title = ERROR_TITLES.get(problem.status_code, "Something went wrong")
+    detail = str(problem.detail)
+    return page(request, "error.html", problem.status_code, title=title, detail=detail)

@@ -1,10 +1,10 @@
-// What pages cannot do alone: draw their charts, follow an erasure, say what went wrong.
+// What pages need scripts for: draw charts, follow an erasure, report what went wrong.
 "use strict";
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const NAMES = ["accent", "second", "soft", "bad", "good"];
 
-// Specs name colours as the stylesheet does, so that light and dark are one picture.
+// Specs name colours as the stylesheet does, so that one spec serves light and dark.
 function coloured(value) {
   if (Array.isArray(value)) return value.map(coloured);
   if (value && typeof value === "object")
@@ -28,7 +28,7 @@ function look() {
   };
 }
 
-// A tooltip of our own: text only, so that no value of a record is ever markup.
+// Our own tooltip: text only, so that no value of a record is ever markup.
 function tooltip(_, event, __, value) {
   let tip = document.querySelector(".tip");
   if (value == null || value === "") { if (tip) tip.remove(); return; }
@@ -72,7 +72,7 @@ function draw(root) {
   }
 }
 
-// An erasure that waits is followed; when it is settled its panel is asked for again.
+// A pending erasure is followed; once it is settled, its panel is loaded again.
 function follow(root) {
   for (const part of root.querySelectorAll("[data-follow]")) {
     const source = new EventSource(part.dataset.follow);
@@ -82,7 +82,7 @@ function follow(root) {
       htmx.ajax("GET", part.dataset.panel, { target: "#panel", swap: "innerHTML" });
     });
     const again = () => htmx.ajax("GET", part.dataset.panel, { target: "#panel", swap: "innerHTML" });
-    source.onerror = () => {  // a lost connection is taken up again by itself; a refused one is not
+    source.onerror = () => {  // the browser reopens a lost connection, but not a refused one
       if (source.readyState === EventSource.CLOSED) setTimeout(again, 4000);
     };
     addEventListener("pagehide", () => source.close());
@@ -101,7 +101,7 @@ document.addEventListener("htmx:afterSwap", event => { draw(event.target); follo
 document.addEventListener("htmx:beforeRequest", () => document.body.classList.add("busy"));
 document.addEventListener("htmx:afterRequest", () => document.body.classList.remove("busy"));
 document.addEventListener("htmx:responseError", event =>
-  say(event.detail.xhr.status === 401 ? "You are signed out." : "That did not work; try again."));
+  say(event.detail.xhr.status === 401 ? "You are signed out." : "The request failed; try again."));
 document.addEventListener("htmx:sendError", () => say("The service cannot be reached."));
 document.addEventListener("submit", event => {
   const button = event.target.querySelector("button[type=submit], button:not([type])");

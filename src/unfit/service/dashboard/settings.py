@@ -1,0 +1,88 @@
+"""The method with this workspace's numbers, and the settings of unfit.toml."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from unfit.service.auth import PageRoute, allow
+from unfit.service.context import ServiceContext, context_of
+from unfit.service.dashboard import charts
+from unfit.service.dashboard.costs import Costs, costs
+from unfit.service.dashboard.rendering import VIEWERS, page
+from unfit.store.records import Decision, Version
+
+TABLES = ("model", "policy", "preprocessing", "split", "retention", "service")
+Lines = list[tuple[str, str]]  # name, value
+
+routes = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@routes.get("/method")
+@allow(*VIEWERS)
+def method(request: Request) -> HTMLResponse:
+    context = context_of(request)
+    return page(
+        request, "method.html", shown=describe_method(context), policy=context.config.policy
+    )
+
+
+@routes.get("/settings")
+@allow("operate", "audit")
+def settings(request: Request) -> HTMLResponse:
+    context = context_of(request)
+    folder = context.workspace.folder.name
+    return page(request, "settings.html", tables=list_settings(context), folder=folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodView:
+    """The method of the active version, with this workspace's numbers."""
+
+    name: str
+    settings: dict[str, Any]
+    version: Version | None
+    decision: Decision | None
+    costs: Costs
+
+    @property
+    def slope(self) -> float | None:
+        return None if self.version is None else self.version.baseline.get("slope")
+
+
+def describe_method(context: ServiceContext) -> MethodView:
+    store, model = context.store, context.config.model
+    version = store.versions.active()
+    return MethodView(
+        name=version.method if version else model.method,
+        settings={name: getattr(model, name) for name in type(model).__dataclass_fields__},
+        version=version,
+        decision=next(iter(store.decisions.find(last=1)), None),
+        costs=costs(store.versions.find(last=charts.SHOWN)),
+    )
+
+
+def list_settings(context: ServiceContext) -> list[tuple[str, Lines]]:
+    """unfit.toml, table by table; the address of a database, with its password, is left out."""
+    config = context.config
+    found = [(table, _lines(getattr(config, table))) for table in TABLES]
+    roles = [
+        ("label", config.roles.label),
+        ("subject", config.roles.subject or "every row"),
+        ("row_id", config.roles.row_id or "its number in the source"),
+    ]
+    kind = "SQLite, in the workspace" if context.store.database.sqlite else "PostgreSQL"
+    return [*found, ("roles", roles), ("store", [("kind", kind)])]
+
+
+def _lines(table: Any) -> Lines:
+    return [(name, _shown(getattr(table, name))) for name in type(table).__dataclass_fields__]
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, tuple | list):
+        return ", ".join(map(str, value))
+    return str(value)
