@@ -1,8 +1,12 @@
 """Draws the way of an erasure from the code: `python tools/draw_erasure.py`.
 
-It forgets one person in a small workspace that is open already, notes every call from one file of
+It forgets one person in a small workspace that was just opened, notes every call from one file of
 unfit to another, and writes the files in the order they are first entered, room by room, to
 docs/erasure.svg and to the list in docs/design.md. `--check` fails if they are not up to date.
+
+The way goes down, from the workspace to the lifecycle, the methods, the engines and the core. The
+store and the data lie beside it: the workspace calls them, and they answer. Single modules such as
+disk.py are shared by all.
 """
 
 import csv
@@ -28,9 +32,9 @@ BEGIN, END = (
     "<!-- end of files -->",
 )
 SOURCE = Path(unfit.__file__).parent
-ROOMS = ("workspace", "store", "data", "lifecycle", "methods", "engines", "core", "shared")
 DOWN = ("workspace", "lifecycle", "methods", "engines", "core")  # each may call those after it
 BESIDE = ("store", "data")  # called by the workspace; may call core
+ROOMS = (*DOWN, *BESIDE, "shared")
 
 
 @dataclass
@@ -50,6 +54,11 @@ class Trace:
                 self.hooks.add((caller, f"{callee}:{function}"))
 
     @property
+    def way(self) -> list[str]:
+        """The files on the way down, without those beside it and those shared by all."""
+        return [file for file in self.files if room_of(file) in DOWN]
+
+    @property
     def changes_of_room(self) -> Counter[tuple[str, str]]:
         """Pairs of rooms, and how many pairs of files call from one into the other."""
         pairs = ((room_of(a), room_of(b)) for a, b in self.calls)
@@ -66,10 +75,8 @@ def may_call(caller: str, callee: str) -> bool:
     """Whether calls from one room into another go down, or aside into the store and the data."""
     if callee == "shared" or caller == callee:
         return True
-    if caller in BESIDE:
+    if caller in BESIDE or caller == "shared":
         return callee == "core"
-    if caller not in DOWN:
-        return False
     if callee in BESIDE:
         return caller == "workspace"
     return DOWN.index(caller) < DOWN.index(callee)
@@ -89,8 +96,8 @@ def tracing(trace: Trace) -> Iterator[None]:
 
     def called(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
-        if event != "call" or code.co_name == "<module>":
-            return
+        if event != "call" or code.co_name in ("<module>", "<genexpr>"):
+            return  # a generator that was handed down gives values and does no work of its own
         callee = name_of(code.co_filename)
         if callee is None:
             return
@@ -162,7 +169,7 @@ def picture(trace: Trace) -> str:
     rooms = [room for room in ROOMS if any(room_of(f) == room for f in trace.files)]
     columns = {room: [f for f in trace.files if room_of(f) == room] for room in rooms}
     height = HEAD + ROW * max(map(len, columns.values())) + 150
-    parts = [_heading(len(trace.files), len(rooms))]
+    parts = [_heading(trace)]
     for i, room in enumerate(rooms):
         parts.append(_column(i, room, columns[room], trace.files))
     parts.append(_arrows(trace, rooms, height - 128))
@@ -174,9 +181,13 @@ def picture(trace: Trace) -> str:
     )
 
 
-def _heading(files: int, rooms: int) -> str:
-    said = f"One erasure: {files} files in {rooms} rooms, numbered as they are first entered"
-    return f'<text x="8" y="20" font-size="14" font-weight="bold">{said}</text>'
+def _heading(trace: Trace) -> str:
+    beside = len(trace.files) - len(trace.way)
+    text = (
+        f"One erasure: {len(trace.way)} files on the way down and {beside} beside it, numbered as "
+        "they are first entered"
+    )
+    return f'<text x="8" y="20" font-size="14" font-weight="bold">{text}</text>'
 
 
 def _column(i: int, room: str, files: list[str], order: list[str]) -> str:
@@ -226,14 +237,19 @@ def _arrows(trace: Trace, rooms: list[str], y: float) -> str:
 
 def listing(trace: Trace) -> str:
     """A line for each room: its files in the order they are first entered."""
-    lines = [f"{len(trace.files)} files, in the order they are first entered:", ""]
+    beside = len(trace.files) - len(trace.way)
+    lines = [
+        f"{len(trace.way)} files are on the way down and {beside} beside it, numbered in the order "
+        "they are first entered:",
+        "",
+    ]
     for room in ROOMS:
         files = [f for f in trace.files if room_of(f) == room]
         if files:
             numbered = (f"{trace.files.index(f) + 1} `{f.partition('/')[2] or f}`" for f in files)
             lines.append(f"- **{room}**: {', '.join(numbered)}")
-    lines += ["", "Calls that go up are hooks, functions that were handed down:", ""]
-    lines += [f"- `{a}` calls `{b}`" for a, b in sorted(trace.hooks)]
+    lines += ["", "What calls back up are hooks, functions that a lower room was handed:", ""]
+    lines += [f"- `{caller}` calls `{hook}`" for caller, hook in sorted(trace.hooks)]
     return "\n".join(lines)
 
 

@@ -2,7 +2,6 @@
 
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from workspaces import make, signature
 import people
 from remaining import differing
 from unfit import points
+from unfit.lifecycle import policies
 from unfit.points import POINTS
 from unfit.workspace import Workspace
 
@@ -181,7 +181,7 @@ class Pipeline(RuleBasedStateMachine):
         with self.ws.session() as session:
             active = session.require_version()
             weights = None if active.model_sha is None else session.open_model().state.weights
-            history, config = self.ws.store.versions.find(), session.config
+            history = self.ws.store.versions.find()
         ids = TABLE["record"].to_pylist()
         gone: dict[int, list[str]] = {}
         for row, number in self.ws.store.forgotten.rows():
@@ -190,9 +190,8 @@ class Pipeline(RuleBasedStateMachine):
         shutil.copytree(base(), clean)
         with Workspace(clean / "ws") as again:
             for version in history[1:]:
-                when = "always" if version.kind == "retrained" else "never"
-                policy = replace(config.policy, retrain_when=(when,))
-                again._session.config = replace(config, policy=policy)
+                always = version.kind == "retrained"
+                again._session.policy = policies.Always() if always else policies.Never()
                 if version.deleted:
                     again.forget(rows=gone[version.number])
                 else:

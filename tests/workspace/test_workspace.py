@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from workspaces import Kept, make, signature
 import people
 import unfit
 from unfit.errors import BadInput, CannotTrain, Unavailable
+from unfit.lifecycle import policies
 from unfit.methods import METHODS
 from unfit.workspace import Workspace, init
 
@@ -393,9 +393,7 @@ def test_changed_columns_are_refused_at_retraining(workspace: Workspace) -> None
     with Workspace(workspace.folder) as again:
         with pytest.raises(CannotTrain, match="columns differ"):
             again.retrain()
-        again._session.config = replace(
-            again.config, policy=replace(again.config.policy, retrain_when=("always",))
-        )
+        again._session.policy = policies.Always()
         made = again.forget(subjects=["p0003"])  # an erasure cannot be refused for it
         assert made.action == "update"
         assert "no model can be trained" in made.reason

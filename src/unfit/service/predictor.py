@@ -12,9 +12,10 @@ from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
 from unfit.store.change_counter import Seen
 from unfit.workspace import Workspace
+from unfit.workspace.deletion_list import ListWatch
 from unfit.workspace.list_format import Position
 from unfit.workspace.model import ReleasedModel
-from unfit.workspace.model_cache import ListWatch, ModelCache
+from unfit.workspace.model_cache import ModelCache
 
 
 @dataclass(frozen=True)

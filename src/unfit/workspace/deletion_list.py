@@ -305,6 +305,38 @@ class DeletionList:
                 os.close(handle)
 
 
+class ListWatch:
+    """Whether a prediction may be answered: only if nobody on the deletion list is remembered.
+
+    The list must first be seen to end where this workspace has applied it, which it does not for a
+    restored backup. Lines that are added from then on are erasures under way, this workspace's own
+    or another's: the model answers until they are in force. A list that is gone, cut or edited is
+    refused at any time.
+    """
+
+    def __init__(self, deletions: DeletionList) -> None:
+        self._deletions = deletions
+        self._agreed: Position | None = None
+
+    def may_answer(self, known: Position | None) -> bool:
+        """known: how far the list is applied here, as the records say."""
+        if self._deletions.check(known):
+            self._agreed = known
+            return True
+        before = self._agreed
+        if before is None or known is None:
+            return False
+        return known.list_id == before.list_id and known.lines >= before.lines
+
+    def caught_up(self, known: Position | None) -> None:
+        """The list was applied up to its end a moment ago."""
+        self._agreed = known
+
+    def start_over(self) -> None:
+        """Forget what was seen: the records may be those of a backup."""
+        self._agreed = None
+
+
 def _create(path: Path, content: bytes) -> None:
     """A new file, complete when it appears; one that is there already stays."""
     try:

@@ -3,8 +3,6 @@
 from unfit.errors import Damaged, Unavailable, Untrained
 from unfit.store.artifacts import Artifacts
 from unfit.store.store import Store
-from unfit.workspace.deletion_list import DeletionList
-from unfit.workspace.list_format import Position
 from unfit.workspace.model import ReleasedModel, open_released_model
 
 TRIES = 20
@@ -39,35 +37,3 @@ class ModelCache:
             self._made_of = made_of
             return self._model
         raise Unavailable("the model changes faster than it can be read")
-
-
-class ListWatch:
-    """Whether a prediction may be answered: only if nobody on the deletion list is remembered.
-
-    The list must first be seen to end where this workspace has applied it, which it does not for a
-    restored backup. Lines that are added from then on are erasures under way, this workspace's own
-    or another's: the model answers until they are in force. A list that is gone, cut or edited is
-    refused at any time.
-    """
-
-    def __init__(self, deletions: DeletionList) -> None:
-        self._deletions = deletions
-        self._agreed: Position | None = None
-
-    def may_answer(self, known: Position | None) -> bool:
-        """known: how far the list is applied here, as the records say."""
-        if self._deletions.check(known):
-            self._agreed = known
-            return True
-        before = self._agreed
-        if before is None or known is None:
-            return False
-        return known.list_id == before.list_id and known.lines >= before.lines
-
-    def caught_up(self, known: Position | None) -> None:
-        """The list was applied up to its end a moment ago."""
-        self._agreed = known
-
-    def start_over(self) -> None:
-        """Forget what was seen: the records may be those of a backup."""
-        self._agreed = None

@@ -51,6 +51,7 @@ class Session:
         self.layout = Layout(folder)
         self.clock: Callable[[], datetime] = lambda: _utc(clock())
         self.config: Config = configuration.read(folder)
+        self.policy = self.config.policy.policy()
         self.layout.restrict()
         self.artifacts = Artifacts(self.layout.artifacts)
         self.deletions = DeletionList(self.config.list_path(folder))

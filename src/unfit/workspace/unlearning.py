@@ -114,7 +114,7 @@ class Unlearning:
             return self._not_unlearned(f"unlearning failed ({error}), so the model is retrained")
         batch = model.method.settings.deletion_batch_size or max(1, len(leaving))
         self.watch.steps = -(-len(leaving) // batch)
-        verdict = decide(self.session.config.policy.policy(), step.facts)
+        verdict = decide(self.session.policy, step.facts)
         return Evaluation(step, _with_constants(verdict, model.constants_without(self.positions)))
 
     def _not_unlearned(self, reason: str) -> Evaluation:

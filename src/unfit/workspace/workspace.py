@@ -26,10 +26,11 @@ from unfit.workspace import (
     training,
 )
 from unfit.workspace.audit import Report
+from unfit.workspace.deletion_list import ListWatch
 from unfit.workspace.list_format import Position
 from unfit.workspace.lost_list import Loss
 from unfit.workspace.model import ReleasedModel
-from unfit.workspace.model_cache import ListWatch, ModelCache
+from unfit.workspace.model_cache import ModelCache
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.purge_schedule import PurgeSchedule
 from unfit.workspace.requests import Ids
