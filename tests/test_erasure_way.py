@@ -14,7 +14,6 @@ MOST_FILES = 30
 HOOKS = {
     ("core/factors.py", "methods/onestep.py"),  # the product with the matrix to be solved
     ("disk.py", "workspace/lock.py"),  # may this process still change files?
-    ("lifecycle/pipeline.py", "workspace/stopwatch.py"),  # how long a phase takes
     ("store/database.py", "workspace/session.py"),  # the key of the digests; the term of the lock
 }
 

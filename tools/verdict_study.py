@@ -27,11 +27,11 @@ from pyarrow import parquet
 from unfit.audit import Audit, Question, compare
 from unfit.lifecycle.policy import Disparity, Distance, LogLoss
 from unfit.methods import State
+from unfit.stopwatch import Stopwatch
 from unfit.workspace import Workspace, init
 from unfit.workspace.audit import Report
 from unfit.workspace.erasure import resolve_ids
 from unfit.workspace.model import Model
-from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.unlearning import Unlearning
 
 PERSON, LABEL = "patient_nbr", "readmitted"

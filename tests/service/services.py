@@ -149,7 +149,8 @@ def start(
     program = (
         "import os, sys, threading; from pathlib import Path\n"
         "from unfit import points; from unfit.service import worker\n"
-        "from unfit.store import database; from unfit.workspace import holder, lock\n"
+        "from unfit import holder; from unfit.store import database\n"
+        "from unfit.workspace import lock\n"
         "worker.LEASE_SECONDS, worker.BEAT_SECONDS = float(sys.argv[5]), 0.1\n"
         "lock.BEAT_SECONDS = 0.1\n"
         "database.IDLE_SECONDS = 1.0\n"

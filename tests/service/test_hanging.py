@@ -19,10 +19,11 @@ from workspaces import Kept, make, signature
 
 import servers
 from tiers import mostly_slow
+from unfit import holder
 from unfit.clock import now
 from unfit.service import child_process, heartbeat, server, supervisor
 from unfit.service import worker as worker_module
-from unfit.workspace import Workspace, holder, lock
+from unfit.workspace import Workspace, lock
 
 POINTS = [
     "forget.unlearned", "forget.listed", "forget.committed", "purge.card-rewritten",

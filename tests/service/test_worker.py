@@ -16,10 +16,10 @@ import people
 import servers
 from unfit import points
 from unfit.clock import now
+from unfit.holder import here, started_at
 from unfit.service import worker as worker_module
 from unfit.store.records import Job
 from unfit.workspace import Workspace, purge_schedule
-from unfit.workspace.holder import here, started_at
 
 
 @pytest.fixture

@@ -16,9 +16,10 @@ from unfit import points
 from unfit.core.kernels import kernels_loaded
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
+from unfit.stopwatch import Stopwatch
 from unfit.store.records import Times
 from unfit.workspace import Workspace, erasure, retraining, training
-from unfit.workspace.stopwatch import Stopwatch, warm_up
+from unfit.workspace.model import warm_up
 
 
 def untrained(folder: Path) -> Workspace:
@@ -118,16 +119,16 @@ def test_what_was_purged_later_is_written_down_later(tmp_path: Path) -> None:
         assert now.seconds > was.seconds
 
 
-def test_phases_within_phases_and_kernels_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_phases_within_phases_and_kernels_apart() -> None:
     clock = Clock({"a": 1, "b": 10, "c": 100, "d": 1000})
     watch = Stopwatch(clock)
-    monkeypatch.setattr("unfit.workspace.stopwatch.warm_up", lambda *_: clock.reached("d"))
     clock.reached("a")
     with watch.phase("outer"):
         clock.reached("b")
         with watch.phase("inner"):
             clock.reached("c")
-            watch.get_kernels_ready(None, None)  # type: ignore[arg-type]
+            with watch.loading_kernels():
+                clock.reached("d")
         clock.reached("b")
     clock.reached("a")
     watch.stop()

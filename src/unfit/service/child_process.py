@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from unfit.workspace.holder import work_done
+from unfit.holder import work_done
 
 LIFELINE = "UNFIT_LIFELINE"  # a file descriptor that ends when the parent does
 BEATS = "UNFIT_BEATS"  # a file descriptor for heartbeats

@@ -8,9 +8,9 @@ from contextlib import suppress
 from starlette.concurrency import run_in_threadpool
 
 from unfit.errors import UnfitError
+from unfit.holder import Holder
 from unfit.store.leases import LEASE_SECONDS
 from unfit.store.store import Store
-from unfit.workspace.holder import Holder
 
 CHECK_SECONDS = 1.0
 

@@ -17,12 +17,12 @@ from typing import TypeVar
 
 from unfit.clock import now
 from unfit.errors import UnfitError
+from unfit.holder import Holder
 from unfit.service.child_process import Child, lifeline
 from unfit.service.log import LogOutput, log, log_event
 from unfit.store.leases import LEASE_SECONDS
 from unfit.store.records import Job
 from unfit.workspace import Workspace
-from unfit.workspace.holder import Holder
 
 POLL_SECONDS = 0.05
 BEAT_SECONDS = 1.0

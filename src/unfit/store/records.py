@@ -46,7 +46,7 @@ class ModelRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Where the seconds of a version went; see workspace.stopwatch for where they start and end.
+    """Where the seconds of a version went; see unfit.stopwatch for where they start and end.
 
     phases: seconds by name, within the version's seconds. cold: a kernel was compiled or loaded
     while the clock ran. kernels: seconds of getting them ready while it stood still. purge: of the

@@ -12,10 +12,11 @@ import numpy as np
 from unfit.errors import LostLock
 from unfit.points import reach
 from unfit.progress import ProgressCallback
+from unfit.stopwatch import Stopwatch
 from unfit.store.records import Applied, Decision, Version
 from unfit.workspace import purge, unlearning
 from unfit.workspace.list_format import Position
-from unfit.workspace.model import Model
+from unfit.workspace.model import Model, warm_up
 from unfit.workspace.requests import (
     Ids,
     Selection,
@@ -27,7 +28,6 @@ from unfit.workspace.requests import (
 )
 from unfit.workspace.results import Forgotten
 from unfit.workspace.session import Session
-from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.unlearning import Outcome, Unlearning
 
 RECENT = 10  # versions whose seconds tell how long the next one may take
@@ -114,8 +114,10 @@ def _ready_model(session: Session, watch: Stopwatch) -> Model:
     """The active model, able to unlearn. Opening it is counted; getting kernels ready is not."""
     with watch.phase("open"):
         model = session.open_model()
-        watch.get_kernels_ready(model.method, model.data)
-        watch.count_rows(model.method, model.data)
+        with watch.loading_kernels():
+            warm_up(model.method, model.data)
+        if model.method.name != "deltagrad":  # a replay does not count them
+            watch.count_rows(model.data)
         return session.ready_model()
 
 

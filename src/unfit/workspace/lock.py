@@ -22,7 +22,7 @@ from pathlib import Path
 
 from unfit import disk
 from unfit.errors import LostLock, Unavailable
-from unfit.workspace.holder import Holder, command_name
+from unfit.holder import Holder, command_name
 from unfit.workspace.layout import lock_of_term
 
 BEAT_SECONDS = 1.0

@@ -12,7 +12,7 @@ from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import Damaged
-from unfit.lifecycle.pipeline import Baseline
+from unfit.lifecycle.pipeline import Baseline, correct
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
@@ -21,6 +21,8 @@ from unfit.workspace.layout import Layout
 
 CARD_FORMAT = 2  # 1: constants were not rounded
 _STATISTICS = ("gradient_sum", "hessian_sum", "l2")
+_WIDE = 300  # columns of float32 that are too many for the kernels of narrow rows
+_warmed: set[object] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,3 +273,27 @@ def _weights(arrays: Mapping[str, np.ndarray], card: Card) -> np.ndarray:
     if weights is None or weights.shape != (card.k, card.d) or not np.isfinite(weights).all():
         raise Damaged("the model's file does not hold the weights its card describes")
     return weights
+
+
+def warm_up(method: Method, data: CpuEngine) -> None:
+    """Compile or load what a method will call: train, prepare, unlearn and predict once on a few
+    rows of the same kind as `data`'s."""
+    X = data.rows.X
+    narrow = X.shape[1] * X.itemsize <= 1024
+    of_method = (method.name, method.solver, method.refine, method.settings.sigma > 0)
+    of_rows = (narrow, X.dtype, X.flags.writeable, data.k == 1, data.rows.intercept)
+    key = of_method, of_rows
+    if key in _warmed:
+        return
+    rng = np.random.default_rng(0)
+    classes = 2 if data.k == 1 else 3
+    few = rng.standard_normal((48, min(X.shape[1], _WIDE))).astype(X.dtype) / 100
+    few.flags.writeable = X.flags.writeable
+    codes = np.arange(48, dtype=data.codes.dtype) % classes
+    engine = CpuEngine(few, codes, classes, data.rows.intercept)
+    state = method.prepare(method.train(engine, rng), engine)
+    for gone in (np.array([0]), np.arange(1, 10)):
+        state = method.unlearn(state, engine, gone, rng)
+        engine.forget(gone)
+        correct(state.weights, Rows(few, codes, data.rows.intercept))
+    _warmed.add(key)

@@ -10,11 +10,11 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.points import reach
 from unfit.progress import ProgressCallback
+from unfit.stopwatch import Stopwatch
 from unfit.store.records import Applied, NewVersion
 from unfit.workspace.model import Model
 from unfit.workspace.results import Trained
 from unfit.workspace.session import Session
-from unfit.workspace.stopwatch import Stopwatch
 from unfit.workspace.training import RowsToTrain, Training, WrittenRows
 
 

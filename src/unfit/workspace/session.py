@@ -15,6 +15,7 @@ import numpy as np
 from unfit.data.dataset import Dataset
 from unfit.errors import CannotTrain, Unavailable, Untrained
 from unfit.points import reach
+from unfit.stopwatch import Stopwatch
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Times, Version
 from unfit.store.store import Store
@@ -28,7 +29,6 @@ from unfit.workspace.lock import Terms, WriterLock
 from unfit.workspace.model import Model, load_card, open_model, statistics_arrays
 from unfit.workspace.purge_schedule import PurgeSchedule
 from unfit.workspace.retention import Retention
-from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
 _SAVES_STATISTICS = ("fisher", "influence")  # methods whose prepared statistics are worth a file

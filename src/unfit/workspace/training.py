@@ -29,13 +29,21 @@ from unfit.methods import METHODS
 from unfit.points import reach
 from unfit.progress import ProgressCallback
 from unfit.step_size import overshooting
+from unfit.stopwatch import Stopwatch
 from unfit.store.records import Applied, Decision, HeldOut, NewVersion, Version
 from unfit.workspace import purge
 from unfit.workspace.list_format import Content
-from unfit.workspace.model import Card, Model, class_codes, engine_of, held_out, model_arrays
+from unfit.workspace.model import (
+    Card,
+    Model,
+    class_codes,
+    engine_of,
+    held_out,
+    model_arrays,
+    warm_up,
+)
 from unfit.workspace.results import Trained
 from unfit.workspace.session import Session
-from unfit.workspace.stopwatch import Stopwatch
 
 log = logging.getLogger("unfit")
 
@@ -148,7 +156,8 @@ class Training:
         rng = self.session.rng(self.number)
         if self.progress is not None:
             self.progress("training", 0, 0)
-        watch.get_kernels_ready(method, data)
+        with watch.loading_kernels():
+            warm_up(method, data)
         try:
             opened = open_pipeline(
                 method, data, test, rng, self.progress, config.policy.theta, watch.phase

@@ -16,12 +16,12 @@ from unfit.lifecycle import drift, pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
 from unfit.points import reach
 from unfit.progress import ProgressCallback
+from unfit.stopwatch import Stopwatch
 from unfit.store.records import Decision, HeldOut, NewVersion, Version
 from unfit.workspace import retraining
 from unfit.workspace.constants import Changes
 from unfit.workspace.model import Model, model_arrays, subjects_left
 from unfit.workspace.session import Session
-from unfit.workspace.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True, kw_only=True)

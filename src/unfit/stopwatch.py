@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from typing import Protocol
 
 import numpy as np
 
 from unfit.core import exact
 from unfit.core.kernels import kernels_loaded
-from unfit.core.objective import Rows
-from unfit.engines.cpu import CpuEngine
-from unfit.lifecycle.pipeline import correct
-from unfit.methods import Method
 from unfit.store.records import Times
 
-_WIDE = 300  # columns of float32 that are too many for the kernels of narrow rows
-_warmed: set[object] = set()
+
+class CountsRows(Protocol):
+    """Rows that count how many of them were read."""
+
+    rows_read: int
 
 
 @dataclass
@@ -36,11 +37,11 @@ class Stopwatch:
 
     def __post_init__(self) -> None:
         self._begun, self._ended = self.clock(), None
-        warm_up_encoding()
+        _load_encoding_kernels()
         self.kernels = self.clock() - self._begun
         self._kernels_before = kernels_loaded()
         self._outer: list[list[float]] = []  # for each open phase, what inner ones took
-        self._read: tuple[CpuEngine, int] | None = None
+        self._read: tuple[CountsRows, int] | None = None
 
     _ended: float | None = field(default=None, init=False, repr=False)
 
@@ -57,20 +58,21 @@ class Stopwatch:
             if self._outer:
                 self._outer[-1][0] += took
 
-    def get_kernels_ready(self, method: Method, data: CpuEngine) -> None:
-        """Compile or load what the method will call; that is not counted."""
+    @contextmanager
+    def loading_kernels(self) -> Iterator[None]:
+        """Within, the clock stands still: kernels are compiled or loaded."""
         begun = self.clock()
         seen = kernels_loaded()
-        warm_up(method, data)
+        yield
         took = self.clock() - begun
         self.kernels += took
         self._kernels_before += kernels_loaded() - seen
         if self._outer:
             self._outer[-1][0] += took
 
-    def count_rows(self, method: Method, data: CpuEngine) -> None:
-        """From now on, count the rows that sums over the remaining rows read; a replay is not."""
-        self._read = None if method.name == "deltagrad" else (data, data.rows_read)
+    def count_rows(self, data: CountsRows) -> None:
+        """From now on, count the rows that sums over the remaining rows read."""
+        self._read = data, data.rows_read
 
     @property
     def rows_read(self) -> int | None:
@@ -96,35 +98,11 @@ class Stopwatch:
         )
 
 
-def warm_up_encoding() -> None:
-    """Load the kernels that constants are made with."""
-    if "encoding" not in _warmed:
-        few = np.zeros((2, 1), np.float32)
-        for writeable in (True, False):  # they are two kinds to numba
-            few.flags.writeable = writeable
-            exact.sums(few)
-            exact.square_lengths(few)
-        _warmed.add("encoding")
-
-
-def warm_up(method: Method, data: CpuEngine) -> None:
-    """Train, prepare, unlearn and predict once on a few rows of the same kind as `data`'s."""
-    X = data.rows.X
-    narrow = X.shape[1] * X.itemsize <= 1024
-    of_method = (method.name, method.solver, method.refine, method.settings.sigma > 0)
-    of_rows = (narrow, X.dtype, X.flags.writeable, data.k == 1, data.rows.intercept)
-    key = of_method, of_rows
-    if key in _warmed:
-        return
-    rng = np.random.default_rng(0)
-    classes = 2 if data.k == 1 else 3
-    few = rng.standard_normal((48, min(X.shape[1], _WIDE))).astype(X.dtype) / 100
-    few.flags.writeable = X.flags.writeable
-    codes = np.arange(48, dtype=data.codes.dtype) % classes
-    engine = CpuEngine(few, codes, classes, data.rows.intercept)
-    state = method.prepare(method.train(engine, rng), engine)
-    for gone in (np.array([0]), np.arange(1, 10)):
-        state = method.unlearn(state, engine, gone, rng)
-        engine.forget(gone)
-        correct(state.weights, Rows(few, codes, data.rows.intercept))
-    _warmed.add(key)
+@cache
+def _load_encoding_kernels() -> None:
+    """Load the kernels that constants are made with, once."""
+    few = np.zeros((2, 1), np.float32)
+    for writeable in (True, False):  # they are two kinds to numba
+        few.flags.writeable = writeable
+        exact.sums(few)
+        exact.square_lengths(few)
