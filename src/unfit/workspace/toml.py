@@ -123,7 +123,7 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
         off=m.random_state is None)  # fmt: skip
     table("preprocessing")
     put("norm", config.preprocessing.norm,
-        "rows are divided by it: none, fitted (longest row, rounded up), or a number")  # fmt: skip
+        "rows are divided by it, longer ones cut to it: none, fitted, or a number")  # fmt: skip
     put("min_rows", config.preprocessing.min_rows,
         "fewer rows make no category and no mean: they would be about single people")  # fmt: skip
     p = config.policy
