@@ -132,8 +132,9 @@ def check_card(card: dict, rows: dict[str, Sequence], columns: dict, min_rows: i
         if not right:
             wrong.append(name)
     if card["encoding"]["norm_fitted"]:
-        longest = math.sqrt(np.sum(parts, axis=0).max())
-        if not card["encoding"]["norm"] / 2 < longest <= card["encoding"]["norm"]:
+        lengths = np.sqrt(np.sum(parts, axis=0))
+        median = np.sort(lengths[lengths > 0])[(np.count_nonzero(lengths) - 1) // 2]
+        if not abs(8 * math.log2(card["encoding"]["norm"] / median)) <= 0.5 + 1e-6:
             wrong.append("norm")
     return wrong
 
@@ -291,7 +292,8 @@ def _one_order(data: Dataset, like: Encoding, each: int, seed: int) -> tuple[lis
     def fitted(total: constants.Sums) -> tuple[Encoding, constants.Sums, list[np.ndarray]]:
         made = constants.fitted_columns(columns, data.vocabularies, total, like.min_rows or 1)
         total = constants.with_lengths(total, made, data.vocabularies, training())
-        made = replace(made, norm=constants.norm_of(total.lengths), norm_fitted=True)
+        norm = constants.norm_of(total.lengths, like.min_rows or 1)
+        made = replace(made, norm=norm, norm_fitted=True, clip=True)
         return made, total, made.slots(data.vocabularies)
 
     people = rng.permutation(np.unique(data["subjects"][: data.n_train]))
@@ -370,7 +372,7 @@ def _from_parquet(source: Source, rows: int | None) -> Table:
 
 
 def unrounded(table: Table, train: np.ndarray, like: Encoding) -> Encoding:
-    """Means, deviations, the most frequent categories and the longest row as they are."""
+    """Means, deviations, the most frequent categories and the norm as they are."""
     made, a, b = [], 0, 0
     for c in table.columns:
         if c.kind == "category":
@@ -388,7 +390,8 @@ def unrounded(table: Table, train: np.ndarray, like: Encoding) -> Encoding:
     if not like.norm_fitted:
         return encoding
     X = encoding.unbounded(table.values[train], table.codes[train], encoding.slots(table.texts))
-    return replace(encoding, norm=float(np.sqrt(np.einsum("ij,ij->i", X, X, dtype="f8").max())))
+    norm = float(np.median(np.sqrt(np.einsum("ij,ij->i", X, X, dtype="f8"))))
+    return replace(encoding, norm=norm, clip=True)
 
 
 def accuracy(name: str, splits: int, rows: int | None) -> str:

@@ -110,7 +110,7 @@ def test_ranks_seldom_matter() -> None:
     assert kept_categories(two, texts, np.array([79, 80, 98, 99]), 10)[0] == ("b", "c")
 
 
-def test_norms_are_powers_of_two_that_no_row_exceeds() -> None:
+def test_a_norm_is_the_rounded_median_length() -> None:
     rng = np.random.default_rng(1)
     X = (rng.standard_normal((500, 3)) * 2.0 ** rng.integers(-8, 8, (500, 1))).astype("f4")
     X[:4] = [[2, 0, 0], [0, 0, 0], [1, 0, 0], [1, 1, 1]]
@@ -118,10 +118,22 @@ def test_norms_are_powers_of_two_that_no_row_exceeds() -> None:
     counts = lengths_of(X)
     assert sum(counts.values()) == (lengths > 0).sum()
     for k, count in counts.items():
-        assert count == ((lengths <= 2.0**k) & (lengths > 2.0 ** (k - 1))).sum()
-    assert norm_of(counts) / 2 < lengths.max() <= norm_of(counts)
-    assert norm_of(lengths_of(X[:1])) == 2.0  # a row on the bound is within it
-    assert norm_of(lengths_of(X[1:2])) == norm_of({}) == 1.0
+        assert count == (np.rint(8 * np.log2(np.maximum(lengths, 1e-99))) == k).sum()
+    lower = np.sort(lengths[lengths > 0])[(len(X) - 2) // 2]
+    rounded = 2.0 ** (np.rint(8 * np.log2(lower)) / 8)
+    assert norm_of(counts, 10) == pytest.approx(rounded, rel=1e-7)
+    assert norm_of(counts | {500: 0, -500: 0}, 10) == norm_of(counts, 10)  # who has left
+    assert norm_of({0: 5, 8: 4}, 9) == 1.0
+    assert norm_of({0: 4, 8: 5}, 9) == 2.0
+    assert norm_of(lengths_of(X[:1]), 1) == 2.0
+    assert norm_of(lengths_of(X[:1]), 2) == 1.0  # of one row alone, none is fitted
+    assert norm_of(lengths_of(X[1:2]), 1) == norm_of({}, 1) == norm_of({3: 0}, 1) == 1.0
+
+
+@given(st.integers(-900, 900), st.floats(-0.4999, 0.4999))
+def test_a_length_counts_for_the_nearest_step(k: int, beside: float) -> None:
+    length = 2.0 ** ((k + beside) / 8)
+    assert lengths_of(np.array([[length]], "f4")) == {k: 1}
 
 
 def test_the_card_says_that_the_fill_of_a_boolean_is_fitted_and_rounds_it() -> None:

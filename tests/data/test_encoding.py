@@ -78,9 +78,12 @@ def test_the_norm_bound() -> None:
     plain, _, _ = encoded(table, COLUMNS)
     lengths = np.linalg.norm(plain, axis=1)
     fitted, encoding, _ = encoded(table, COLUMNS, norm=None)
-    assert encoding.norm == 2.0 ** np.ceil(np.log2(lengths.max()))
+    median = np.median(lengths)
+    assert encoding.norm == pytest.approx(2.0 ** (np.rint(8 * np.log2(median)) / 8), rel=1e-7)
     assert encoding.norm_fitted
-    np.testing.assert_array_equal(fitted, plain / np.float32(encoding.norm))
+    expected = plain / np.maximum(lengths, encoding.norm)[:, None]
+    np.testing.assert_allclose(fitted, expected, atol=1e-6)
+    assert np.linalg.norm(fitted, axis=1).max() <= 1 + 1e-6
     clipped, encoding, _ = encoded(table, COLUMNS, norm=2.0)
     assert not encoding.norm_fitted
     expected = plain / np.maximum(lengths, 2.0)[:, None]

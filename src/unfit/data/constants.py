@@ -8,7 +8,8 @@ taken out of without a trace (core.exact):
     mean        rounded to a multiple of 2^k / 8
     category    kept if at least min_rows rows hold it; of more than max_categories such, those with
                 the most rows, counted in quarters of doublings of min_rows, then by name
-    norm        the length of the longest row, rounded up to a power of two
+    norm        the median length of a row, rounded to an eighth of a doubling; longer rows are cut
+                to it
 
 `fitted(...)` depends on nothing but the sums and the columns: not on who has left, nor in which
 order. Knows core.exact and data.encoding.
@@ -30,6 +31,9 @@ Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]  # values and cod
 Texts = Sequence[str | None]
 
 MEAN_STEPS = 8  # of a mean to a rounded deviation
+NORM_STEPS = 8  # of a norm to a doubling
+# |x|^2 = f 2^e with f in [1/2, 1): where log2 |x| in eighths rounds to the next whole number.
+_ROUNDS_UP = np.exp2((np.arange(-3, 1) - 0.5) / 4)
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,8 @@ class Sums:
     """What constants are made of, exactly; rows can be added and taken away.
 
     known, totals, squares: by number or boolean column, see core.exact. categories: rows by raw
-    code, for each category column. lengths: rows whose encoded length, before the norm bound, is
-    above 2^(k - 1) and at most 2^k, by k; only where a norm is fitted.
+    code, for each category column. lengths: rows by k where their encoded length, before the norm
+    bound, rounds to 2^(k / 8); only where a norm is fitted.
     """
 
     known: tuple[int, ...]
@@ -90,12 +94,12 @@ def sums_of(
 
 
 def lengths_of(X: np.ndarray) -> dict[int, int]:
-    """Rows by the power of two that their length is rounded up to; rows of zeros are left out."""
+    """Rows by the k for which their length rounds to 2^(k / 8); rows of zeros are left out."""
     squared = square_lengths(X)
-    fraction, exponent = np.frexp(squared[squared > 0])  # fraction in [1/2, 1)
-    exponent = exponent - (fraction == 0.5)  # the least e with |x|^2 <= 2^e
-    powers, counts = np.unique((exponent + 1) // 2, return_counts=True)
-    return dict(zip(powers.tolist(), counts.tolist(), strict=True))
+    fraction, exponent = np.frexp(squared[squared > 0])
+    eighths = 4 * (exponent - 1) + np.searchsorted(_ROUNDS_UP, fraction, side="right")
+    steps, counts = np.unique(eighths, return_counts=True)
+    return dict(zip(steps.tolist(), counts.tolist(), strict=True))
 
 
 def with_lengths(
@@ -195,8 +199,15 @@ def _origin(column: Column) -> Literal["declared", "fitted"]:
     return "declared" if column.declared else "fitted"
 
 
-def norm_of(lengths: Mapping[int, int]) -> float:
-    return math.ldexp(1.0, max(lengths)) if lengths else 1.0
+def norm_of(lengths: Mapping[int, int], min_rows: int) -> float:
+    """The median; of fewer rows than min_rows none. A float32, which is the same everywhere."""
+    counts = sorted(lengths.items())
+    total = sum(count for _, count in counts)
+    if total < max(1, min_rows):
+        return 1.0
+    up_to = np.cumsum([count for _, count in counts])
+    median, _ = counts[int(np.searchsorted(up_to, (total + 1) // 2))]
+    return float(np.float32(2.0 ** (median / NORM_STEPS)))
 
 
 def fit(
@@ -208,7 +219,7 @@ def fit(
 ) -> Encoding:
     """The encoding of training rows that `blocks()` yields, as often as it is called.
 
-    norm: a declared bound (0: none), or None for the longest row. min_rows: fewer rows than this
+    norm: a declared bound (0: none), or None to fit it. min_rows: fewer rows than this
     neither make a category nor a mean, which would be about single people.
     """
     numeric = sum(c.kind != "category" for c in columns)
@@ -217,14 +228,17 @@ def fit(
     if norm is not None:
         return encoding if norm == 0 else replace(encoding, norm=norm, clip=True)
     total = with_lengths(total, encoding, vocabularies, blocks())
-    return replace(encoding, norm=norm_of(total.lengths), norm_fitted=True)
+    norm = norm_of(total.lengths, min_rows)
+    return replace(encoding, norm=norm, norm_fitted=True, clip=True)
 
 
 def refitted(encoding: Encoding, vocabularies: Sequence[Texts], total: Sums) -> Encoding:
     """What fitting as `encoding` was fitted gives for sums; lengths are those under `encoding`."""
     columns = [c.column for c in encoding.columns]
     made = fitted_columns(columns, vocabularies, total, encoding.min_rows or 1)
-    norm = norm_of(total.lengths) if encoding.norm_fitted else encoding.norm
+    norm = encoding.norm
+    if encoding.norm_fitted:
+        norm = norm_of(total.lengths, encoding.min_rows or 1)
     return replace(made, norm=norm, clip=encoding.clip, norm_fitted=encoding.norm_fitted)
 
 
@@ -240,8 +254,12 @@ def explained(encoding: Encoding) -> Explained:
     few = encoding.min_rows
     norm = "declared" if encoding.clip else "none: rows stay as long as they are"
     if encoding.norm_fitted:
-        norm = "fitted: the length of the longest training row"
-        norm += f"; {_UNROUNDED}" if few is None else " that remains, rounded up to a power of two"
+        norm = f"fitted: the length of the longest training row; {_UNROUNDED}"
+        if few is not None:
+            norm = (
+                "fitted: the median length of the training rows that remain, rounded to an eighth "
+                f"of a doubling (1 if they are fewer than {few}); longer rows are cut to it"
+            )
     return Explained({c.column.name: _explained(c, few) for c in encoding.columns}, norm)
 
 

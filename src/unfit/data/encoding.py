@@ -59,9 +59,9 @@ class Absent(NamedTuple):
 class Encoding:
     """All columns in the order of unfit.toml, and the norm bound.
 
-    norm: rows are divided by it. clip: rows longer than a declared bound are cut to it. A fitted
-    bound is the length of the longest training row, rounded up to a power of two. min_rows: what
-    the constants were fitted with; None if they were fitted without rounding, by an earlier unfit.
+    norm: rows are divided by it. clip: longer rows are cut to it; not where an earlier unfit fitted
+    it to the longest row. min_rows: what the constants were fitted with; None if they were
+    fitted without rounding, by an earlier unfit.
     """
 
     columns: tuple[Encoded, ...]

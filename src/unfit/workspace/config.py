@@ -237,8 +237,8 @@ class PreprocessingTable:
     norm: Annotated[
         Literal["none", "fitted"] | Positive,
         Field(
-            description="rows are divided by it: none, fitted (longest row, rounded up), or a "
-            "number"
+            description="rows are divided by it, and longer rows are cut to it: none, fitted (the "
+            "median length of a row), or a number"
         ),
     ] = "none"
     min_rows: Annotated[

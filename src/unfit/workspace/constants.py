@@ -4,6 +4,7 @@ The sums that constants are made of are kept in memory beside the model and foll
 file holds them, because the rows that remain say the same. Held-out rows do not count.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -45,28 +46,30 @@ def sums_at(dataset: Dataset, positions: np.ndarray, encoding: Encoding) -> Sums
     total = Sums.of(dataset["values"][positions], dataset["codes"][positions], sizes)
     if not encoding.norm_fitted:
         return total
-    return replace(total, lengths=_lengths(dataset["X"][positions], encoding))
+    slots = encoding.slots(dataset.vocabularies)
+    return replace(total, lengths=_lengths(dataset, positions, encoding, slots))
 
 
 def sums_of_training_rows(dataset: Dataset, live: np.ndarray, encoding: Encoding) -> Sums:
     """The sums of all training rows that remain, in one pass."""
     rows = list(_blocks(dataset.n_train, live))
-    values, codes, X = dataset["values"], dataset["codes"], dataset["X"]
+    values, codes = dataset["values"], dataset["codes"]
     sizes = [len(texts) for texts in dataset.vocabularies]
     total = sums_of(((values[at], codes[at]) for at in rows), values.shape[1], sizes)
     if not encoding.norm_fitted:
         return total
-    lengths: dict[int, int] = {}
+    slots = encoding.slots(dataset.vocabularies)
+    lengths: Counter[int] = Counter()
     for at in rows:
-        for k, count in _lengths(X[at], encoding).items():
-            lengths[k] = lengths.get(k, 0) + count
+        lengths.update(_lengths(dataset, at, encoding, slots))
     return replace(total, lengths=lengths)
 
 
-def _lengths(X: np.ndarray, encoding: Encoding) -> dict[int, int]:
-    """Lengths as they were before the rows were divided by the bound, a power of two."""
-    power = int(np.log2(encoding.norm))
-    return {k + power: count for k, count in lengths_of(np.ascontiguousarray(X)).items()}
+def _lengths(
+    dataset: Dataset, at: slice | np.ndarray, encoding: Encoding, slots: list[np.ndarray]
+) -> dict[int, int]:
+    """Rounded lengths before rows are cut to the norm bound, computed from the raw values."""
+    return lengths_of(encoding.unbounded(dataset["values"][at], dataset["codes"][at], slots))
 
 
 def _blocks(n: int, live: np.ndarray) -> Iterator[slice | np.ndarray]:
