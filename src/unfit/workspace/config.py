@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -24,15 +24,17 @@ from pydantic import (
     ValidationError,
 )
 
-from unfit.data.columns import Column
+from unfit.data.column import Column
 from unfit.data.dialect import Dialect, checked
 from unfit.data.roles import Roles
 from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
 from unfit.lifecycle.policies import POLICIES
-from unfit.methods import METHODS, OFFERED, Settings
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 from unfit.workspace.policy_table import PolicyTable
+
+if TYPE_CHECKING:
+    from unfit.methods import Settings
 
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -225,7 +227,9 @@ class ModelTable:
         ),
     ] = None
 
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
+        from unfit.methods import OFFERED, Settings
+
         return Settings(**{name: getattr(self, name) for name in OFFERED})
 
 
@@ -323,6 +327,12 @@ class Config:
     retention: RetentionTable = field(default_factory=RetentionTable)
     store: StoreTable = field(default_factory=StoreTable)
     service: ServiceTable = field(default_factory=ServiceTable)
+
+    def check_method(self) -> None:
+        """Refuse settings that the method cannot work with. Imports what computes."""
+        from unfit.methods import METHODS
+
+        METHODS[self.model.method](self.model.settings())
 
     def feature_columns(self) -> list[Column]:
         return [_column(name, table) for name, table in self.columns.items()]
@@ -422,7 +432,6 @@ def check(content: Mapping[str, Any]) -> Config:
         raise BadInput(f"{CONFIG_FILE}: policy.retrain_when names {alone[0]!r} beside others")
     if "__label__" in config.columns:
         raise BadInput(f"{CONFIG_FILE}: columns.__label__ is a name that unfit needs itself")
-    METHODS[config.model.method](config.model.settings())  # says if the solver does not fit
     return config
 
 

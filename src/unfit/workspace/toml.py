@@ -68,7 +68,9 @@ def new_config(
         retention=retention,
         store=store,
     )
-    return check(tomllib.loads(render(config, found)))
+    made = check(tomllib.loads(render(config, found)))
+    made.check_method()
+    return made
 
 
 def _proposed(column: Profile, max_categories: int) -> dict[str, object]:
