@@ -14,6 +14,7 @@ from unfit.audit import predicted
 from unfit.core.metrics import accuracy, accuracy_disparity, sape
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
+from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
 from unfit.methods.base import Method, State
 from unfit.progress import ProgressCallback
@@ -23,9 +24,6 @@ Phase = Callable[[str], AbstractContextManager[None]]  # what is done goes on wi
 
 def untimed(_: str) -> AbstractContextManager[None]:
     return nullcontext()
-
-
-THETA = 0.45  # the share of rows that the rehearsal deletes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,6 +14,8 @@ from unfit.knobs import knob
 from unfit.lifecycle.policy import Facts, Policy, Verdict
 from unfit.registry import Registry
 
+THETA = 0.45  # the share of rows that the rehearsal deletes
+
 
 @dataclass(frozen=True)
 class Threshold(Policy):

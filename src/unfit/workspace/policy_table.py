@@ -10,8 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 from unfit.errors import Unavailable
 from unfit.knobs import Knob, knobs
-from unfit.lifecycle.pipeline import THETA
-from unfit.lifecycle.policies import POLICIES
+from unfit.lifecycle.policies import POLICIES, THETA
 from unfit.lifecycle.policy import AnyOf, Policy
 
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
