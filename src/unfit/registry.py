@@ -57,6 +57,10 @@ class Registry(Mapping[str, T]):
             raise BadInput(f"unknown {self.kind} {name!r}; there are {', '.join(self)}")
         return self[name]
 
+    def built_in(self) -> list[str]:
+        """The names that unfit itself brings."""
+        return list(self._built_in)
+
     def __contains__(self, name: object) -> bool:
         return name in self._built_in or name in self._loaded or name in self._entry_points
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import people
 from unfit import disk
 from unfit.data import ids as id_module
-from unfit.data.columns import Column
+from unfit.data.column import Column
 from unfit.data.dataset import Dataset
 from unfit.data.generation import write_dataset
 from unfit.data.ingest import split, spool

@@ -26,6 +26,7 @@ from unfit.lifecycle.policy import AnyOf, Facts, decide
 from unfit.methods import METHODS, Settings
 from unfit.retrained import retrain
 
+NAMES = ["a", "b"]
 FACTS = Facts(
     rows=1000,
     deleted=30,
@@ -109,11 +110,11 @@ def problem(n: int = 600, seed: int = 0) -> tuple[CpuEngine, Rows]:
 def test_the_rehearsal_learns_c_from_the_papers_deletion(name: str) -> None:
     data, test = problem()
     method = METHODS[name](Settings(epochs=30, batch_size=64, learning_rate=0.5))
-    opened = open_pipeline(method, data, test, np.random.default_rng(3))
+    opened = open_pipeline(method, data, test, NAMES, np.random.default_rng(3))
     b = opened.baseline
     assert b.rows == data.n_remaining == 600  # the rehearsal has deleted nothing
     assert 0.4 < b.theta <= 0.45
-    assert b.accuracy == pytest.approx(opened.correct.mean())
+    assert b.accuracy == pytest.approx(opened.initially_correct.mean())
     assert b.slope > 0
     if b.rehearsed_acc_err_init > 0.1 and b.rehearsed_acc_dis > 0.3:
         assert b.slope == pytest.approx(b.rehearsed_acc_dis / b.rehearsed_acc_err_init)
@@ -122,14 +123,13 @@ def test_the_rehearsal_learns_c_from_the_papers_deletion(name: str) -> None:
 def test_a_step_measures_against_the_same_held_out_rows() -> None:
     data, test = problem()
     method = METHODS["retrain"](Settings())
-    opened = open_pipeline(method, data, test, np.random.default_rng(0))
+    opened = open_pipeline(method, data, test, NAMES, np.random.default_rng(0))
     held_out = np.arange(50, 300)
     deleted = np.flatnonzero(data.codes == 1)[:200]
-    made = step(method, opened.state, data, deleted, test, held_out, opened.correct,
-                opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
+    made = step(opened, deleted, held_out, np.random.default_rng(0))
     f = made.facts
     assert f.deleted == 200
-    assert f.initial_accuracy == pytest.approx(opened.correct[50:].mean())
+    assert f.initial_accuracy == pytest.approx(opened.initially_correct[50:].mean())
     assert f.acc_err_init == pytest.approx(sape(f.initial_accuracy, f.accuracy))
     assert f.estimate == pytest.approx(opened.baseline.slope * f.acc_err_init)
     assert data.n_remaining == 600  # nothing was changed
@@ -138,10 +138,9 @@ def test_a_step_measures_against_the_same_held_out_rows() -> None:
 def test_an_emptied_class_is_a_fact_and_not_an_unlearning() -> None:
     data, test = problem()
     method = METHODS["fisher"](Settings())
-    opened = open_pipeline(method, data, test, np.random.default_rng(0))
+    opened = open_pipeline(method, data, test, NAMES, np.random.default_rng(0))
     everyone = np.flatnonzero(data.codes == 1)
-    made = step(method, opened.state, data, everyone, test, np.arange(300), opened.correct,
-                opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
+    made = step(opened, everyone, np.arange(300), np.random.default_rng(0))
     assert made.facts.emptied == ("b",)
     assert made.state is opened.state
 
@@ -171,14 +170,13 @@ def rare(n: int = 4000, seed: int = 1) -> tuple[CpuEngine, Rows]:
 def test_most_of_a_rare_class_is_seen_and_one_row_is_not(share: float, seen: bool) -> None:
     data, test = rare()
     method = METHODS["fisher"](Settings(), refine=True)
-    opened = open_pipeline(method, data, test, np.random.default_rng(0))
+    opened = open_pipeline(method, data, test, NAMES, np.random.default_rng(0))
     positive = np.flatnonzero(data.codes == 1)
     deleted = positive[: max(1, int(share * len(positive)))]
     held_out = np.arange(len(test))
-    before = method.prepare(opened.state, data)
-    made = step(method, before, data, deleted, test, held_out, opened.correct,
-                opened.baseline, ["a", "b"], np.random.default_rng(0))  # fmt: skip
-    facts = measured(made, before, method, data, deleted, test, 0.0).facts
+    before = replace(opened, state=method.prepare(opened.state, data))
+    made = step(before, deleted, held_out, np.random.default_rng(0))
+    facts = measured(made, before, deleted, held_out, 0.0).facts
     assert facts.accuracy is not None
     assert facts.majority == pytest.approx(facts.accuracy, abs=0.01)  # it names one class only
     assert not Disparity(1.0).decide(facts).retrain  # whatever is forgotten

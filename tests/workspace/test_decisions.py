@@ -128,4 +128,4 @@ def test_new_workspaces_look_at_weights_and_log_loss_and_old_files_still_read(
 
 
 def test_a_record_of_nothing_is_empty() -> None:
-    assert HeldOut.from_json(HeldOut().to_json()) == HeldOut()
+    assert HeldOut(**HeldOut().as_dict()) == HeldOut()

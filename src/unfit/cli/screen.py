@@ -1,19 +1,23 @@
 """What `status` and `audit` print: a screen of at most 80 columns."""
 
+from typing import TYPE_CHECKING
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from unfit.cli.common import PURGED_BY, plural
-from unfit.store.records import HeldOut
-from unfit.workspace.audit import Report
-from unfit.workspace.results import Status
+
+if TYPE_CHECKING:
+    from unfit.store.records import HeldOut
+    from unfit.workspace.audit import Report
+    from unfit.workspace.results import Status
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 
 
-def status_screen(found: Status, console: Console) -> None:
+def status_screen(found: "Status", console: Console) -> None:
     v = found.version
     if v is None:
         console.print(f"{found.path}: no model yet; next: unfit train", highlight=False)
@@ -79,7 +83,7 @@ def status_screen(found: Status, console: Console) -> None:
     _versions(found, console)
 
 
-def accuracy_line(accuracy: float | None, held_out: HeldOut | None) -> str:
+def accuracy_line(accuracy: float | None, held_out: "HeldOut | None") -> str:
     """An accuracy says little without the majority rate; AUC and log-loss say what it does not."""
 
     def shown(value: float | None) -> str:
@@ -93,7 +97,7 @@ def accuracy_line(accuracy: float | None, held_out: HeldOut | None) -> str:
     )
 
 
-def _estimates(found: Status, console: Console) -> None:
+def _estimates(found: "Status", console: Console) -> None:
     """The estimated disparity of the last versions, as bars against the threshold."""
     points = [(d.version, d.estimate, d.action) for d in found.decisions if d.estimate is not None]
     points = points[-60:]
@@ -121,7 +125,7 @@ def _estimates(found: Status, console: Console) -> None:
     console.print(" " * 11 + marks, highlight=False)
 
 
-def _versions(found: Status, console: Console) -> None:
+def _versions(found: "Status", console: Console) -> None:
     table = Table(box=SIMPLE_HEAD)
     for name in ("version", "kind", "rows", "deleted", "accuracy", "time"):
         table.add_column(name, justify="left" if name == "kind" else "right")
@@ -132,7 +136,7 @@ def _versions(found: Status, console: Console) -> None:
     console.print(table)
 
 
-def audit_screen(made: Report, console: Console) -> None:
+def audit_screen(made: "Report", console: Console) -> None:
     lines = dict(made.audit.lines())
     lines["rows"] += " (held-out rows are not counted)"
     if made.deleted_from:

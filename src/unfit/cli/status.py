@@ -5,10 +5,11 @@ from unfit.cli.common import JsonOption, WorkspaceOption, errors, find_workspace
 
 def status(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
     """Show the active model, who is left, what waits, what was decided and why."""
-    from unfit.workspace import Workspace
+    with errors():
+        from unfit.workspace.reader import WorkspaceReader
 
-    with errors(), Workspace(find_workspace(workspace)) as ws:
-        found = ws.status()
+        with WorkspaceReader(find_workspace(workspace)) as reader:
+            found = reader.status()
     if as_json:
         print_json(found.as_dict())
         return

@@ -97,7 +97,7 @@ def revoke(
 @contextmanager
 def _access(workspace: Path | None) -> "Iterator[tuple[Tokens, datetime]]":
     from unfit.clock import now
-    from unfit.workspace import Workspace
+    from unfit.workspace.reader import WorkspaceReader
 
-    with Workspace(find_workspace(workspace)) as ws:
-        yield ws.store.tokens, now()
+    with WorkspaceReader(find_workspace(workspace)) as reader:
+        yield reader.store.tokens, now()

@@ -1,81 +1,21 @@
-"""What a column is, and how its values become numbers; what `unfit.toml` says under [columns].
-
-A column is numeric, boolean or a category. Its constants are declared here or, where they are
-left out, fitted to the training rows that remain.
-"""
+"""How the values of a column become numbers or codes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from unfit.data.column import Column as Column
 from unfit.data.text import as_text, plain, shorten
 from unfit.errors import BadInput
 
-Kind = Literal["numeric", "boolean", "category"]
 MISSING = ""  # the category of a missing value
 UNSEEN = -1  # the code of a category that the vocabulary does not have
 MAX_DISTINCT = 200_000
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?(?i:nan|inf|infinity)$"
 TRUE = ("true", "t", "yes", "y", "1")
 FALSE = ("false", "f", "no", "n", "0")
-
-
-@dataclass(frozen=True)
-class Column:
-    """One feature column. None: fitted to the training rows that remain (data.constants).
-
-    scale: "standard" is (x - mean) / sd, "range" is (x - min) / (max - min), "none" leaves x.
-    missing: what replaces a missing number: the mean, a number, or "error".
-    decimal: the decimal mark of numbers that are written as text.
-    unreadable: what becomes of a text that is not a number.
-    """
-
-    name: str
-    kind: Kind
-    scale: Literal["standard", "range", "none"] = "standard"
-    mean: float | None = None
-    sd: float | None = None
-    min: float | None = None
-    max: float | None = None
-    missing: Literal["mean", "error"] | float = "mean"
-    categories: tuple[str, ...] | None = None
-    max_categories: int = 50
-    unseen: Literal["ignore", "error"] = "ignore"
-    decimal: Literal[".", ","] = "."
-    unreadable: Literal["error", "missing"] = "error"
-
-    def __post_init__(self) -> None:
-        where = f"column {self.name!r}"
-        if self.kind == "numeric":
-            if self.scale == "range" and (self.min is None or self.max is None):
-                raise BadInput(
-                    f"{where}: scale = 'range' needs min and max: a fitted extreme would be one "
-                    "person's value; declare them, or use scale = 'standard'"
-                )
-            if self.scale == "range" and not (self.min or 0.0) < (self.max or 0.0):
-                raise BadInput(f"{where}: min must be below max")
-            if (self.mean is None) != (self.sd is None):
-                raise BadInput(f"{where}: declare both mean and sd, or neither")
-            if self.sd is not None and not self.sd > 0:
-                raise BadInput(f"{where}: sd must be above 0")
-        if self.kind == "category":
-            if self.max_categories < 1:
-                raise BadInput(f"{where}: max_categories must be at least 1")
-            if self.categories is not None and len(set(self.categories)) < len(self.categories):
-                raise BadInput(f"{where}: categories lists one twice")
-
-    @property
-    def declared(self) -> bool:
-        """Whether no constant of the column is fitted."""
-        if self.kind == "category":
-            return self.categories is not None
-        if self.kind == "boolean":
-            return self.missing != "mean"
-        return self.scale != "standard" or self.mean is not None
 
 
 class Vocabulary:

@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from unfit import disk
 from unfit.data import ids
-from unfit.data.columns import Column, Vocabulary, unreadable_count
+from unfit.data.column import Column
+from unfit.data.columns import Vocabulary, unreadable_count
 from unfit.data.dataset import Raw
 from unfit.data.encoding import Reader
 from unfit.data.ids import Ids

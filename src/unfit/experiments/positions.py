@@ -113,9 +113,15 @@ class _Walk:
         rng = generator("rehearsal", laboratory.name, self._seed)
         right = correct(self._start.weights, test)
         baseline = rehearse(
-            self._method, self._start, laboratory.engine, test, right, rng, entry.theta,
-            entry.target,
-        )  # fmt: skip
+            self._method,
+            self._start,
+            laboratory.engine,
+            test,
+            right,
+            rng,
+            theta=entry.theta,
+            target=entry.target,
+        )
         return baseline.slope
 
     def reset_accuracy_only(

@@ -19,7 +19,7 @@ from unfit.experiments.contenders import CONTENDERS, Contender
 from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
-from unfit.lifecycle.pipeline import Baseline, correct, rehearse, step
+from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import Method, State
@@ -60,18 +60,14 @@ def streams(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, 
 
 
 @dataclass(frozen=True)
-class Opened:
-    """What all policies start with: the trained model, what it got right, c, and what c cost."""
+class Rehearsed:
+    """What all policies start with: the trained model with c, and the seconds that c cost."""
 
-    method: Method
-    state: State
-    test: Rows
-    correct: np.ndarray
-    baseline: Baseline
-    rehearsal: float
+    model: TrainedModel
+    seconds: float
 
 
-def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> Opened:
+def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> Rehearsed:
     data, entry = laboratory.data, laboratory.data.entry
     test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept)
     method = laboratory.method(contender, 0.0)
@@ -80,9 +76,26 @@ def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> 
     rng = generator("rehearsal", laboratory.name, law, seed)
     start = perf_counter()
     baseline = rehearse(
-        method, state, laboratory.engine, test, right, rng, entry.theta, entry.target
+        method,
+        state,
+        laboratory.engine,
+        test,
+        right,
+        rng,
+        theta=entry.theta,
+        target=entry.target,
     )
-    return Opened(method, state, test, right, baseline, perf_counter() - start)
+    seconds = perf_counter() - start
+    model = TrainedModel(
+        method=method,
+        data=laboratory.engine,
+        test=test,
+        class_names=[str(c) for c in range(laboratory.data.k)],
+        state=state,
+        baseline=baseline,
+        initially_correct=right,
+    )
+    return Rehearsed(model, seconds)
 
 
 def _retrain(laboratory: Laboratory, deletion: Deletion) -> Retrained:
@@ -93,39 +106,43 @@ def _retrain(laboratory: Laboratory, deletion: Deletion) -> Retrained:
 
 
 def _one(
-    laboratory: Laboratory, contender: Contender, opened: Opened, name: str,
+    laboratory: Laboratory,
+    contender: Contender,
+    opened: Rehearsed,
+    name: str,
     retrained: Sequence[Retrained],
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """One policy over the whole stream.
 
     It pays for what it does: unlearning, evaluating and preparing for the next batch, retraining,
     and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone.
     """
-    policy, data, test = policy_of(name), laboratory.engine.shared(), opened.test
-    method, initial, baseline = opened.method, opened.correct, opened.baseline
+    policy, data, method = policy_of(name), laboratory.engine.shared(), opened.model.method
     rng = generator("stream", laboratory.name, name, retrained[0].deletion.seed)
-    classes = [str(c) for c in range(laboratory.data.k)]
+    model = replace(opened.model, data=data, state=method.prepare(opened.model.state, data))
+    test, gone = model.test, np.zeros(0, np.int64)
     everyone = np.arange(len(test))
-    state, gone = method.prepare(opened.state, data), np.zeros(0, np.int64)
-    cost = opened.rehearsal if isinstance(policy, Disparity) else 0.0
+    cost = opened.seconds if isinstance(policy, Disparity) else 0.0
     early = retrained[0].deletion.rows  # once off the clock: the first call loads its kernels
-    step(method, state, data, early, test, everyone, initial, baseline, classes, rng)
+    step(model, early, everyone, rng)
     for after in retrained:
         batch = after.deletion.rows[len(gone) :]
         gone = after.deletion.rows
         start = perf_counter()
-        done = step(method, state, data, batch, test, everyone, initial, baseline, classes, rng)
+        done = step(model, batch, everyone, rng)
         unlearning = perf_counter() - start
         verdict = decide(policy, done.facts)
         data.forget(batch)
         updated, state = done.state.weights, done.state
         if verdict.retrain:
             state = State(contender.name, after.weights, data.n_remaining)
-            initial = correct(state.weights, test)
-            baseline = replace(baseline, rows=data.n_remaining, accuracy=float(initial.mean()))
+            right = correct(state.weights, test)
+            baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
+            model = replace(model, initially_correct=right, baseline=baseline)
         start = perf_counter()
         state = method.prepare(state, data)
         preparing = perf_counter() - start
+        model = replace(model, state=state)
         cost += after.seconds if verdict.retrain else 0.0
         cost += 0.0 if isinstance(policy, Always) else unlearning + preparing
         best, now = laboratory.accuracy(after.weights), laboratory.accuracy(state.weights)
@@ -135,7 +152,7 @@ def _one(
             "seconds_unlearn": unlearning,
             "seconds_prepare": preparing,
             "seconds_retrain_sgd": after.seconds,
-            "seconds_rehearsal": opened.rehearsal,
+            "seconds_rehearsal": opened.seconds,
             "seconds_total": cost,
             "acc_test_unlearned": laboratory.accuracy(updated),
             "acc_test_employed": now,

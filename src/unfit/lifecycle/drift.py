@@ -14,7 +14,7 @@ from unfit.core.factors import Cholesky
 from unfit.core.metrics import Quality, quality
 from unfit.core.objective import Rows, class_probabilities, margins
 from unfit.engines.base import Engine
-from unfit.lifecycle.pipeline import Step
+from unfit.lifecycle.pipeline import PipelineModel, Step
 from unfit.methods.base import Method, State
 
 _CLOSE = 1e-3  # a bound so small needs no better estimate
@@ -61,23 +61,18 @@ def held_out_quality(weights: np.ndarray, test: Rows) -> Quality:
 
 
 def measured(
-    made: Step,
-    before: State,
-    method: Method,
-    data: Engine,
-    deleted: np.ndarray,
-    test: Rows,
-    since: float,
+    made: Step, model: PipelineModel, deleted: np.ndarray, held_out: np.ndarray, since: float
 ) -> Step:
     """A step with what it did to the model among its facts.
 
-    before: the state it started from. test: the held-out rows that are left. since: the change of
-    log-loss by earlier steps since training; each is measured on the people held out at the time.
+    held_out: positions of the test rows that are still there. since: the change of log-loss by
+    earlier steps since training; each is measured on the people held out at the time.
     """
-    distance, state = distance_left(method, made.state, data, deleted)
+    test = model.test_rows().take(held_out)
+    distance, state = distance_left(model.method, made.state, model.data, deleted)
     was, now = (
         quality(class_probabilities(margins(test.X, one.centre)), test.codes).log_loss
-        for one in (before, state)
+        for one in (model.state, state)
     )
     change = (
         None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0

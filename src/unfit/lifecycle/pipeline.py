@@ -3,10 +3,10 @@
 Rows, randomness and everything else are handed in. May know methods, engines and core.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from unfit.audit import predicted
 from unfit.core.metrics import accuracy, accuracy_disparity, sape
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
+from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
 from unfit.methods.base import Method, State
 from unfit.progress import ProgressCallback
@@ -23,9 +24,6 @@ Phase = Callable[[str], AbstractContextManager[None]]  # what is done goes on wi
 
 def untimed(_: str) -> AbstractContextManager[None]:
     return nullcontext()
-
-
-THETA = 0.45  # the share of rows that the rehearsal deletes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,20 +48,48 @@ class Baseline:
         return cls(**fields)
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A trained state, its baseline, and which test rows it got right."""
+class PipelineModel(Protocol):
+    """What the pipeline needs of a model. A workspace's model has it, and so has `TrainedModel`.
 
+    initially_correct: which test rows the baseline's model got right.
+    """
+
+    @property
+    def method(self) -> Method: ...
+    @property
+    def data(self) -> Engine: ...
+    @property
+    def state(self) -> State: ...
+    @property
+    def baseline(self) -> Baseline: ...
+    @property
+    def initially_correct(self) -> np.ndarray: ...
+    @property
+    def class_names(self) -> Sequence[str]: ...
+    def test_rows(self) -> Rows: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A model just trained, with the rows it was trained and evaluated on."""
+
+    method: Method
+    data: Engine
+    test: Rows
+    class_names: Sequence[str]
     state: State
     baseline: Baseline
-    correct: np.ndarray
+    initially_correct: np.ndarray
+
+    def test_rows(self) -> Rows:
+        return self.test
 
 
 @dataclass(frozen=True)
 class Step:
-    """An updated state and what the policy is to know of it.
+    """An updated state and what the policy must know of it.
 
-    unlearned: whether the state has forgotten; not if a class lost its last row.
+    unlearned: whether the state has forgotten; it has not if a class lost its last row.
     """
 
     state: State
@@ -82,19 +108,29 @@ def open_pipeline(
     method: Method,
     data: Engine,
     test: Rows,
+    class_names: Sequence[str],
     rng: np.random.Generator,
-    progress: ProgressCallback | None = None,
+    *,
     theta: float = THETA,
+    progress: ProgressCallback | None = None,
     phase: Phase = untimed,
-) -> Opened:
+) -> TrainedModel:
     """Train, evaluate, rehearse."""
     with phase("train"):
         state = method.train(data, rng, progress)
     with phase("evaluate"):
         right = correct(state.weights, test)
     with phase("rehearse"):
-        baseline = rehearse(method, state, data, test, right, rng, theta)
-    return Opened(state, baseline, right)
+        baseline = rehearse(method, state, data, test, right, rng, theta=theta)
+    return TrainedModel(
+        method=method,
+        data=data,
+        test=test,
+        class_names=class_names,
+        state=state,
+        baseline=baseline,
+        initially_correct=right,
+    )
 
 
 def rehearse(
@@ -104,6 +140,7 @@ def rehearse(
     test: Rows,
     right: np.ndarray,
     rng: np.random.Generator,
+    *,
     theta: float = THETA,
     target: int | None = None,
 ) -> Baseline:
@@ -157,37 +194,30 @@ def rehearse(
 
 
 def step(
-    method: Method,
-    state: State,
-    data: Engine,
+    model: PipelineModel,
     deleted: np.ndarray,
-    test: Rows,
     held_out: np.ndarray,
-    initially_correct: np.ndarray,
-    baseline: Baseline,
-    class_names: list[str],
     rng: np.random.Generator,
     phase: Phase = untimed,
 ) -> Step:
-    """Unlearn and evaluate. deleted: training positions; held_out: those of the test rows that
-    are still there; initially_correct: which test rows the baseline's model got right.
+    """Unlearn and evaluate; changes nothing.
 
+    deleted: positions of training rows. held_out: positions of the test rows that are still there.
     A class that loses its last row leaves nothing to unlearn towards: the state stays as it is and
     the facts say so.
     """
-    codes = data.codes
-    left = np.bincount(codes[data.without(deleted)], minlength=len(class_names))
-    emptied = tuple(name for name, count in zip(class_names, left, strict=True) if count == 0)
+    data, state, baseline = model.data, model.state, model.baseline
+    left = np.bincount(data.codes[data.without(deleted)], minlength=len(model.class_names))
+    emptied = tuple(name for name, n in zip(model.class_names, left, strict=True) if n == 0)
     if len(deleted) and not emptied:
         with phase("unlearn"):
-            state = method.unlearn(state, data, deleted, rng)
-    initial = float(initially_correct[held_out].mean())
-    now = float(correct(state.weights, test)[held_out].mean())
+            state = model.method.unlearn(state, data, deleted, rng)
+    initial = float(model.initially_correct[held_out].mean())
+    now = float(correct(state.weights, model.test_rows())[held_out].mean())
     error = sape(initial, now)
-    gone = baseline.rows - data.n_remaining + len(deleted)
     facts = Facts(
         rows=baseline.rows,
-        deleted=gone,
+        deleted=baseline.rows - data.n_remaining + len(deleted),
         initial_accuracy=initial,
         accuracy=now,
         acc_err_init=error,

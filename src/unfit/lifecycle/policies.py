@@ -14,6 +14,8 @@ from unfit.knobs import knob
 from unfit.lifecycle.policy import Facts, Policy, Verdict
 from unfit.registry import Registry
 
+THETA = 0.45  # the share of rows that the rehearsal deletes
+
 
 @dataclass(frozen=True)
 class Threshold(Policy):
@@ -50,7 +52,7 @@ class Distance(Threshold):
     )
     unmeasured: ClassVar[str] = "the distance to a retraining was not measured"
     threshold: Annotated[float, Ge(0)] = knob(
-        5.0, "percent of their length that the weights may be from a retraining's"
+        5.0, "of the weights from those of a retraining, in percent of their length"
     )
 
     def measure(self, facts: Facts) -> float | None:
@@ -61,7 +63,8 @@ class Distance(Threshold):
         return f"the weights are {value:.2g} % from a retraining's, {where} {self.threshold:g} %"
 
     def condition(self) -> str:
-        return f"the weights are over {self.threshold:g} % of their length from a retraining's"
+        limit = f"{self.threshold:g} % of their length"
+        return f"the weights differ by more than {limit} from those of a retraining"
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class LogLoss(Threshold):
         return f"log-loss {which} by {value:.2g} since training, {where} {self.threshold:g}"
 
     def condition(self) -> str:
-        return f"log-loss on held-out people has changed by over {self.threshold:g}"
+        return f"the log-loss on held-out people has changed by more than {self.threshold:g}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,8 @@ class Disparity(Threshold):
     )
     unmeasured: ClassVar[str] = "the disparity could not be estimated"
     threshold: Annotated[float, Ge(0)] = knob(
-        1.0, "percent: the paper's estimate c x AccErr_init, fall or rise; and in audits"
+        1.0,
+        "percent: the paper's estimate c x AccErr_init, fall or rise; also the limit of audits",
     )
 
     def measure(self, facts: Facts) -> float | None:
@@ -112,7 +116,7 @@ class Disparity(Threshold):
         return f"the estimated disparity {value:.3g} % {where} {limit}{moved}"
 
     def condition(self) -> str:
-        return f"the estimated disparity is over {self.threshold:g} %"
+        return f"the estimated disparity is above {self.threshold:g} %"
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ class AccuracyFloor(Threshold):
     title: ClassVar[str] = "Accuracy floor"
     description: ClassVar[str] = "The test accuracy, which may not fall below a floor."
     unmeasured: ClassVar[str] = "accuracy could not be measured"
-    threshold: Annotated[float, Ge(0), Le(1)] = knob(0.5, "floor of the test accuracy")
+    threshold: Annotated[float, Ge(0), Le(1)] = knob(0.5, "lowest test accuracy")
 
     def measure(self, facts: Facts) -> float | None:
         return facts.accuracy
@@ -140,7 +144,7 @@ class AccuracyFloor(Threshold):
 class DeletedRows(Threshold):
     title: ClassVar[str] = "Deleted rows"
     description: ClassVar[str] = "The number of rows that have gone since the last training."
-    threshold: Annotated[int, Ge(1)] = knob(1000, "rows gone since training")
+    threshold: Annotated[int, Ge(1)] = knob(1000, "rows deleted since training")
 
     def measure(self, facts: Facts) -> float:
         return facts.deleted
@@ -159,7 +163,9 @@ class DeletedRows(Threshold):
 class DeletedShare(Threshold):
     title: ClassVar[str] = "Deleted share"
     description: ClassVar[str] = "The share of the rows that has gone since the last training."
-    threshold: Annotated[float, Gt(0), Le(1)] = knob(0.1, "share of the rows gone since training")
+    threshold: Annotated[float, Gt(0), Le(1)] = knob(
+        0.1, "share of the rows deleted since training"
+    )
 
     def measure(self, facts: Facts) -> float:
         return facts.deleted / max(1, facts.rows)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -24,15 +24,17 @@ from pydantic import (
     ValidationError,
 )
 
-from unfit.data.columns import Column
+from unfit.data.column import Column
 from unfit.data.dialect import Dialect, checked
 from unfit.data.roles import Roles
 from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
-from unfit.lifecycle import policies
-from unfit.lifecycle.policy import AnyOf, Policy
-from unfit.methods import METHODS, OFFERED, Settings
+from unfit.lifecycle.policies import POLICIES
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
+from unfit.workspace.policy_table import PolicyTable
+
+if TYPE_CHECKING:
+    from unfit.methods import Settings
 
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -225,7 +227,9 @@ class ModelTable:
         ),
     ] = None
 
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
+        from unfit.methods import OFFERED, Settings
+
         return Settings(**{name: getattr(self, name) for name in OFFERED})
 
 
@@ -254,64 +258,6 @@ class PreprocessingTable:
         if isinstance(self.norm, str):
             return None if self.norm == "fitted" else 0.0
         return float(self.norm)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyTable:
-    """When an erasure leads to a retraining: any of the rules in retrain_when.
-    A changed constant or a class without rows always does, even with "never"."""
-
-    __pydantic_config__ = _FORBID
-    retrain_when: Annotated[
-        tuple[
-            Literal[
-                "distance", "log_loss", "disparity", "accuracy", "count", "share", "always", "never"
-            ],
-            ...,
-        ],
-        Field(
-            min_length=1,
-            description="any of distance, log_loss, disparity, accuracy, count, share; or always, "
-            "never",
-        ),
-    ] = ("disparity",)
-    distance: Annotated[
-        NotNegative,
-        Field(description="of the weights from those of a retraining, in percent of their length"),
-    ] = 5.0
-    log_loss: Annotated[
-        NotNegative, Field(description="change on held-out people since training, up or down")
-    ] = 0.01
-    disparity: Annotated[
-        NotNegative,
-        Field(
-            description="percent: the paper's estimate c x AccErr_init, fall or rise; also the "
-            "limit of audits"
-        ),
-    ] = 1.0
-    accuracy: Annotated[float, Field(ge=0, le=1, description="lowest test accuracy")] = 0.5
-    count: Annotated[Whole, Field(description="rows deleted since training")] = 1000
-    share: Annotated[
-        float, Field(gt=0, le=1, description="share of the rows deleted since training")
-    ] = 0.1
-    theta: Annotated[
-        float,
-        Field(gt=0, lt=1, description="share of rows deleted in the rehearsal that learns c"),
-    ] = 0.45
-
-    def policy(self) -> Policy | AnyOf:
-        made: dict[str, Policy] = {
-            "distance": policies.Distance(self.distance),
-            "log_loss": policies.LogLoss(self.log_loss),
-            "disparity": policies.Disparity(self.disparity),
-            "accuracy": policies.AccuracyFloor(self.accuracy),
-            "count": policies.DeletedRows(self.count),
-            "share": policies.DeletedShare(self.share),
-            "always": policies.Always(),
-            "never": policies.Never(),
-        }
-        chosen = [made[name] for name in self.retrain_when]
-        return chosen[0] if len(chosen) == 1 else AnyOf(chosen)
 
 
 @dataclass(frozen=True)
@@ -381,6 +327,12 @@ class Config:
     retention: RetentionTable = field(default_factory=RetentionTable)
     store: StoreTable = field(default_factory=StoreTable)
     service: ServiceTable = field(default_factory=ServiceTable)
+
+    def check_method(self) -> None:
+        """Refuse settings that the method cannot work with. Imports what computes."""
+        from unfit.methods import METHODS
+
+        METHODS[self.model.method](self.model.settings())
 
     def feature_columns(self) -> list[Column]:
         return [_column(name, table) for name, table in self.columns.items()]
@@ -475,13 +427,11 @@ def check(content: Mapping[str, Any]) -> Config:
         if name in config.columns:
             raise BadInput(f"{CONFIG_FILE}: columns.{name} is the label, subject or row id")
     when = config.policy.retrain_when
-    if len(when) > 1 and {"always", "never"} & set(when):
-        raise BadInput(
-            f"{CONFIG_FILE}: policy.retrain_when names 'always' or 'never' beside others"
-        )
+    alone = [name for name in when if POLICIES[name].alone]
+    if len(when) > 1 and alone:
+        raise BadInput(f"{CONFIG_FILE}: policy.retrain_when names {alone[0]!r} beside others")
     if "__label__" in config.columns:
         raise BadInput(f"{CONFIG_FILE}: columns.__label__ is a name that unfit needs itself")
-    METHODS[config.model.method](config.model.settings())  # says if the solver does not fit
     return config
 
 

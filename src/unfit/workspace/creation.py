@@ -17,12 +17,12 @@ from unfit.workspace import config as configuration
 from unfit.workspace import toml
 from unfit.workspace.config import (
     ModelTable,
-    PolicyTable,
     RolesTable,
     SourceTable,
     StoreTable,
 )
 from unfit.workspace.layout import Layout, deletion_list_name
+from unfit.workspace.policy_table import PolicyTable
 
 MAX_COLUMNS = 20_000
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from unfit.errors import Damaged, Unavailable
 from unfit.store.records import IdKind
 
@@ -23,7 +21,6 @@ KINDS = ("subject", "row", "workspace", "key")
 Entry = tuple[str, str]  # kind and value
 
 _SHORT = 16  # characters of a digest at the end of a line
-_NEWLINE = ord("\n")
 
 
 @dataclass(frozen=True)
@@ -146,8 +143,15 @@ def relation(lines: bytes, known: Position | None, name: str) -> Relation:
 
 def end_of(lines: bytes, count: int) -> int | None:
     """Where so many lines end; None if there are fewer."""
-    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == _NEWLINE)
-    return int(ends[count - 1]) + 1 if 0 < count <= len(ends) else None
+    there = lines.count(b"\n")
+    if not 0 < count <= there:
+        return None
+    if count == there:  # as it is nearly always
+        return lines.rindex(b"\n") + 1
+    import numpy as np
+
+    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
+    return int(ends[count - 1]) + 1
 
 
 def read(lines: bytes, name: str, start: int = 0) -> Content:

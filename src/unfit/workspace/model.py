@@ -123,6 +123,10 @@ class Model:
     def generation(self) -> str:
         return self.dataset.folder.name
 
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        return self.card.classes
+
     def training_rows(self, positions: np.ndarray) -> np.ndarray:
         """Those of some positions that the model was trained on."""
         return positions[positions < self.dataset.n_train]

@@ -7,17 +7,19 @@ are kept as they came, so that they can be encoded for whatever model is active 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-
-import numpy as np
-import pyarrow as pa
-from pyarrow import parquet
+from typing import TYPE_CHECKING
 
 from unfit import disk
-from unfit.data.dataset import Dataset
 from unfit.points import reach
 from unfit.store.records import Version
 from unfit.store.store import Store
 from unfit.workspace.layout import Layout
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+    from unfit.data.dataset import Dataset
 
 LABEL = "__label__"  # the column of labels; unfit.toml allows no feature of that name
 
@@ -41,10 +43,12 @@ class Retention:
     clock: Callable[[], datetime]
     window: timedelta
 
-    def retain(self, number: int, dataset: Dataset, positions: np.ndarray) -> datetime | None:
+    def retain(self, number: int, dataset: "Dataset", positions: "np.ndarray") -> datetime | None:
         """Keep rows that leave with version `number`; until when, or None if they are not kept."""
         if not self.window:
             return None
+        from pyarrow import parquet
+
         disk.private_folder(self.layout.retained)
         with disk.replacing(self.layout.retained_rows(number)) as file:
             parquet.write_table(_table(dataset, positions), file)
@@ -106,8 +110,11 @@ def _ends(versions: Sequence[Version]) -> list[datetime]:
     return [v.retained_until for v in versions if v.retained_until is not None]
 
 
-def _table(dataset: Dataset, positions: np.ndarray) -> pa.Table:
+def _table(dataset: "Dataset", positions: "np.ndarray") -> "pa.Table":
     """Rows as they came: numbers, category names, and the label."""
+    import numpy as np
+    import pyarrow as pa
+
     columns: dict[str, pa.Array] = {}
     a = b = 0
     for name, kind in dataset.columns:

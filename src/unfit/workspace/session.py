@@ -5,10 +5,7 @@ changing it is the work of training, retraining, erasure, purge and recovery.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
 
 import numpy as np
 
@@ -18,26 +15,16 @@ from unfit.points import reach
 from unfit.stopwatch import Stopwatch
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Times, Version
-from unfit.store.store import Store
-from unfit.workspace import config as configuration
-from unfit.workspace.config import Config
 from unfit.workspace.constants import UNROUNDED
-from unfit.workspace.deletion_list import DeletionList, fingerprint
-from unfit.workspace.layout import CONFIG_FILE, Layout, generation_name
+from unfit.workspace.deletion_list import fingerprint
+from unfit.workspace.layout import CONFIG_FILE, generation_name
 from unfit.workspace.list_format import Position
-from unfit.workspace.lock import Terms, WriterLock
 from unfit.workspace.model import Model, load_card, open_model, statistics_arrays
 from unfit.workspace.purge_schedule import PurgeSchedule
-from unfit.workspace.retention import Retention
+from unfit.workspace.reader import WorkspaceReader
 
 log = logging.getLogger("unfit")
 _SAVES_STATISTICS = ("fisher", "influence")  # methods whose prepared statistics are worth a file
-
-
-def _utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise ValueError("the clock gives times without a zone")
-    return moment.astimezone(UTC)
 
 
 class Session:
@@ -47,31 +34,14 @@ class Session:
     record: the row of the model in the records, as this session last read or wrote it.
     """
 
-    def __init__(self, folder: Path, clock: Callable[[], datetime]) -> None:
-        self.layout = Layout(folder)
-        self.clock: Callable[[], datetime] = lambda: _utc(clock())
-        self.config: Config = configuration.read(folder)
+    def __init__(self, reader: WorkspaceReader) -> None:
+        self._reader = reader
+        self.layout, self.config, self.clock = reader.layout, reader.config, reader.clock
+        self.deletions, self.lock, self.store = reader.deletions, reader.lock, reader.store
+        self.retention = reader.retention
         self.policy = self.config.policy.policy()
-        self.layout.restrict()
         self.artifacts = Artifacts(self.layout.artifacts)
-        self.deletions = DeletionList(self.config.list_path(folder))
-        self.lock = WriterLock(self.layout.lock)
-        self.store = Store(
-            self.config.store_url(folder),
-            self.config.id,
-            self.clock(),
-            self._digest_key,
-            self.lock.held,
-        )
-        self._key: bytes | None = None
-        self.lock.terms = Terms(read=self.store.model.term, begin_after=self.store.model.begin_term)
-        self.store.require_term(lambda: self.lock.term)
-        self.retention = Retention(
-            layout=self.layout,
-            store=self.store,
-            clock=self.clock,
-            window=self.config.retention.audit_window,
-        )
+        self.config.check_method()
         self.active: Version | None = None
         self.model: Model | None = None
         self.record = self.store.model.read()
@@ -81,9 +51,6 @@ class Session:
         self._untimed: list[tuple[int, Stopwatch]] = []  # versions whose times are not recorded
         self._seen = self.record.changes  # the last change that this session knows of
         self.files_checked = False  # no file of a crash is left, by this session's own look
-
-    def close(self) -> None:
-        self.store.close()
 
     # --- the active version --------------------------------------------------------------------
 
@@ -226,30 +193,16 @@ class Session:
 
     def begin_list(self) -> None:
         """Before a first training: a deletion list and its key, made if there are none."""
-        self._key = self.deletions.begin()
-        self.store.model.set_key_fingerprint(fingerprint(self._key))
+        key = self._reader.key = self.deletions.begin()
+        self.store.model.set_key_fingerprint(fingerprint(key))
 
     def check_key(self) -> None:
         """All digests here were made with one key: without it, the session cannot go on."""
-        key = self._read_key()
+        key = self._reader.read_key()
         found = fingerprint(key)
         if self.record.key_fingerprint is None:
             self.store.model.set_key_fingerprint(found)
             self.record = replace(self.record, key_fingerprint=found)
         elif self.record.key_fingerprint != found:
             raise self.deletions.key.wrong()
-        self._key = key
-
-    def _digest_key(self) -> bytes:
-        if self._key is None:
-            key = self._read_key()
-            if self.store.model.read().key_fingerprint not in (None, fingerprint(key)):
-                raise self.deletions.key.wrong()
-            self._key = key
-        return self._key
-
-    def _read_key(self) -> bytes:
-        key = self.deletions.key.read()
-        if key is None:
-            raise self.deletions.key.lost()
-        return key
+        self._reader.key = key

@@ -15,7 +15,6 @@ from unfit.data.profile import Profile
 from unfit.workspace.config import (
     Config,
     ModelTable,
-    PolicyTable,
     PreprocessingTable,
     RetentionTable,
     RolesTable,
@@ -24,6 +23,7 @@ from unfit.workspace.config import (
     StoreTable,
     check,
 )
+from unfit.workspace.policy_table import PolicyTable
 
 HEADER = """\
 # A workspace of unfit. `unfit init` made these choices; change them before `unfit train`.
@@ -68,7 +68,9 @@ def new_config(
         retention=retention,
         store=store,
     )
-    return check(tomllib.loads(render(config, found)))
+    made = check(tomllib.loads(render(config, found)))
+    made.check_method()
+    return made
 
 
 def _proposed(column: Profile, max_categories: int) -> dict[str, object]:
@@ -91,7 +93,7 @@ def render(config: Config, found: Sequence[Profile] = ()) -> str:
     for name in (f.name for f in fields(Config)):
         table = getattr(config, name)
         if is_dataclass(table):
-            keys = table.keys() if isinstance(table, SourceTable) else None
+            keys = table.keys() if isinstance(table, SourceTable | PolicyTable) else None
             comment = inspect.cleandoc(type(table).__doc__ or "")
             lines += ["", *(f"# {line}" for line in comment.splitlines()), f"[{name}]"]
             lines += _keys(type(table), values[name], keys)

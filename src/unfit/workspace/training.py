@@ -160,7 +160,14 @@ class Training:
             warm_up(method, data)
         try:
             opened = open_pipeline(
-                method, data, test, rng, self.progress, config.policy.theta, watch.phase
+                method,
+                data,
+                test,
+                card.classes,
+                rng,
+                theta=config.policy.theta,
+                progress=self.progress,
+                phase=watch.phase,
             )
         except FloatingPointError as error:
             raise CannotTrain(f"training failed: {error}; preprocessing.norm sets it") from None
@@ -178,7 +185,7 @@ class Training:
             baseline=opened.baseline,
             data=data,
             state=opened.state,
-            initially_correct=opened.correct,
+            initially_correct=opened.initially_correct,
             live=live,
             class_of_label=of_label,
         )

@@ -90,26 +90,11 @@ class Unlearning:
         if len(held_out) == 0:
             return self._not_unlearned("no held-out row is left to measure accuracy on")
         try:
-            step = pipeline.step(
-                model.method,
-                model.state,
-                model.data,
-                leaving,
-                model.test_rows(),
-                held_out,
-                model.initially_correct,
-                model.baseline,
-                list(model.card.classes),
-                rng,
-                self.watch.phase,
-            )
+            step = pipeline.step(model, leaving, held_out, rng, self.watch.phase)
             if step.unlearned and len(leaving):
-                left = model.test_rows().take(held_out)
                 seen = self.before.held_out
                 since = 0.0 if seen is None else seen.log_loss_change or 0.0
-                step = drift.measured(
-                    step, model.state, model.method, model.data, leaving, left, since
-                )
+                step = drift.measured(step, model, leaving, held_out, since)
         except (FloatingPointError, np.linalg.LinAlgError) as error:
             return self._not_unlearned(f"unlearning failed ({error}), so the model is retrained")
         batch = model.method.settings.deletion_batch_size or max(1, len(leaving))

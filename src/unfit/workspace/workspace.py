@@ -33,6 +33,7 @@ from unfit.workspace.model import ReleasedModel
 from unfit.workspace.model_cache import ModelCache
 from unfit.workspace.prediction import Predictions, Rows, predict_file
 from unfit.workspace.purge_schedule import PurgeSchedule
+from unfit.workspace.reader import WorkspaceReader
 from unfit.workspace.requests import Ids
 from unfit.workspace.results import Forgotten, Status, Trained
 from unfit.workspace.retention import Retained
@@ -47,7 +48,8 @@ class Workspace:
     """
 
     def __init__(self, path: str | Path = ".", *, clock: Callable[[], datetime] = now) -> None:
-        self._session = Session(Path(path), clock)
+        self._reader = WorkspaceReader(path, clock=clock)
+        self._session = Session(self._reader)
         self.layout, self.config = self._session.layout, self._session.config
         self.folder = self.layout.folder
         self.store, self.artifacts = self._session.store, self._session.artifacts
@@ -58,7 +60,7 @@ class Workspace:
         self._recovered = False
 
     def close(self) -> None:
-        self._session.close()
+        self._reader.close()
 
     def __enter__(self) -> Self:
         return self
@@ -283,10 +285,7 @@ class Workspace:
 
     def caught_up(self) -> bool:
         """Whether everybody on the deletion list is forgotten here; False for an old backup."""
-        try:
-            return self.deletions.check(Position.parse(self.store.model.read().list_known))
-        except UnfitError:
-            return False
+        return self._reader.caught_up()
 
     def accept_loss(self, *, dry_run: bool = False) -> Loss | None:
         """After the deletion list or its key was lost for good: go on with what there is.
@@ -303,27 +302,7 @@ class Workspace:
 
     def status(self) -> Status:
         """What there is; changes nothing."""
-        store, policy = self.store, self.config.policy
-        version, counts = store.versions.active(), store.requests.counts()
-        audits, retained = store.audits.find(), self.retained()
-        return Status(
-            path=str(self.folder),
-            method=version.method if version else self.config.model.method,
-            version=version,
-            forgotten_rows=store.forgotten.counts()[0],
-            pending=counts["pending"],
-            applied=counts["applied"],
-            unmatched=counts["unmatched"],
-            purge_due=store.model.read().purge_due or retained.overdue_rows > 0,
-            policy=policy.retrain_when,
-            threshold=policy.disparity,
-            versions=store.versions.find(),
-            decisions=store.decisions.find(),
-            last_audit=audits[-1] if audits else None,
-            list_differs=version is not None and not self.caught_up(),
-            audit_window=self.config.retention.audit_window,
-            retained=retained,
-        )
+        return self._reader.status()
 
 
 def _key(given: str | None) -> str:

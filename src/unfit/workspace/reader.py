@@ -1,0 +1,112 @@
+"""A workspace opened to read its records: config, store, deletion list and lock.
+
+No rows and no model are opened, and nothing that computes is imported, so that `unfit status` and
+`unfit token` start fast. A session builds on it.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from unfit.clock import now
+from unfit.errors import UnfitError
+from unfit.store.store import Store
+from unfit.workspace import config as configuration
+from unfit.workspace.config import Config
+from unfit.workspace.deletion_list import DeletionList, fingerprint
+from unfit.workspace.layout import Layout
+from unfit.workspace.list_format import Position
+from unfit.workspace.lock import Terms, WriterLock
+from unfit.workspace.results import Status
+from unfit.workspace.retention import Retention
+
+
+class WorkspaceReader:
+    """What is on record about a workspace. key: of the digests, once it was read and checked."""
+
+    def __init__(self, path: str | Path = ".", *, clock: Callable[[], datetime] = now) -> None:
+        folder = Path(path)
+        self.layout = Layout(folder)
+        self.clock: Callable[[], datetime] = lambda: _utc(clock())
+        self.config: Config = configuration.read(folder)
+        self.layout.restrict()
+        self.deletions = DeletionList(self.config.list_path(folder))
+        self.lock = WriterLock(self.layout.lock)
+        self.key: bytes | None = None
+        self.store = Store(
+            self.config.store_url(folder),
+            self.config.id,
+            self.clock(),
+            self._digest_key,
+            self.lock.held,
+        )
+        self.lock.terms = Terms(read=self.store.model.term, begin_after=self.store.model.begin_term)
+        self.store.require_term(lambda: self.lock.term)
+        self.retention = Retention(
+            layout=self.layout,
+            store=self.store,
+            clock=self.clock,
+            window=self.config.retention.audit_window,
+        )
+
+    def close(self) -> None:
+        self.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def caught_up(self) -> bool:
+        """Whether everybody on the deletion list is forgotten here; False for an old backup."""
+        try:
+            return self.deletions.check(Position.parse(self.store.model.read().list_known))
+        except UnfitError:
+            return False
+
+    def status(self) -> Status:
+        """What there is; changes nothing."""
+        store, policy = self.store, self.config.policy
+        version, counts = store.versions.active(), store.requests.counts()
+        audits, retained = store.audits.find(), self.retention.status()
+        return Status(
+            path=str(self.layout.folder),
+            method=version.method if version else self.config.model.method,
+            version=version,
+            forgotten_rows=store.forgotten.counts()[0],
+            pending=counts["pending"],
+            applied=counts["applied"],
+            unmatched=counts["unmatched"],
+            purge_due=store.model.read().purge_due or retained.overdue_rows > 0,
+            policy=policy.retrain_when,
+            threshold=policy.disparity,
+            versions=store.versions.find(),
+            decisions=store.decisions.find(),
+            last_audit=audits[-1] if audits else None,
+            list_differs=version is not None and not self.caught_up(),
+            audit_window=self.config.retention.audit_window,
+            retained=retained,
+        )
+
+    def read_key(self) -> bytes:
+        """The key of the digests, as the file beside the deletion list holds it."""
+        key = self.deletions.key.read()
+        if key is None:
+            raise self.deletions.key.lost()
+        return key
+
+    def _digest_key(self) -> bytes:
+        if self.key is None:
+            key = self.read_key()
+            if self.store.model.read().key_fingerprint not in (None, fingerprint(key)):
+                raise self.deletions.key.wrong()
+            self.key = key
+        return self.key
+
+
+def _utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise ValueError("the clock gives times without a zone")
+    return moment.astimezone(UTC)
