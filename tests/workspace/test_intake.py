@@ -125,7 +125,7 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     assert "# fewer than 10 more are not numbers" in (tmp_path / "b" / "unfit.toml").read_text()
     said = run("train", "-w", tmp_path / "b").stdout
     assert "column 'age': 1 value is not a number and counts as missing" in said
-    assert "column 'income': 2 values are no numbers" in said
+    assert "column 'income': 2 values are not numbers" in said
     shown = run("predict", source, "-o", tmp_path / "p.csv", "-w", tmp_path / "b").stderr
     assert "3 values are not numbers and count as missing" in shown
 
