@@ -142,8 +142,7 @@ def relation(lines: bytes, known: Position | None, name: str) -> Relation:
 
 
 def end_of(lines: bytes, count: int) -> int | None:
-<<<<<<< HEAD
-    """Where so many lines end; None if there are fewer."""
+    """The byte at which this many lines end; None if there are fewer."""
     there = lines.count(b"\n")
     if not 0 < count <= there:
         return None
@@ -153,11 +152,6 @@ def end_of(lines: bytes, count: int) -> int | None:
 
     ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == ord("\n"))
     return int(ends[count - 1]) + 1
-=======
-    """The byte at which this many lines end; None if there are fewer."""
-    ends = np.flatnonzero(np.frombuffer(lines, np.uint8) == _NEWLINE)
-    return int(ends[count - 1]) + 1 if 0 < count <= len(ends) else None
->>>>>>> 0f57d54 (Say in plain English what the modules of a workspace do and what their messages mean; split unfit init into steps)
 
 
 def read(lines: bytes, name: str, start: int = 0) -> Content:
