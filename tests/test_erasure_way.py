@@ -14,9 +14,7 @@ MOST_FILES = 30
 HOOKS = {
     ("core/factors.py", "methods/onestep.py"),  # the product with the matrix to be solved
     ("disk.py", "workspace/lock.py"),  # may this process still change files?
-    ("lifecycle/drift.py", "workspace/model.py"),  # the held-out rows of the model it was given
-    ("lifecycle/pipeline.py", "workspace/model.py"),  # the same
-    ("store/database.py", "workspace/reader.py"),  # the key of the digests; the term of the lock
+    ("store/database.py", "workspace/reader.py"),  # the key of the digests
 }
 
 
