@@ -164,6 +164,6 @@ def _one(
                 workbench.accuracy_deleted(updated, after.deletion),
             ),
             "estimate": done.facts.estimate,
-            "slope": baseline.slope,
+            "slope": model.baseline.slope,
             "seconds_spent": after.seconds + unlearning + preparing,
         }
