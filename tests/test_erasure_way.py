@@ -14,7 +14,7 @@ MOST_FILES = 30
 HOOKS = {
     ("core/factors.py", "methods/onestep.py"),  # the product with the matrix to be solved
     ("disk.py", "workspace/lock.py"),  # may this process still change files?
-    ("store/database.py", "workspace/session.py"),  # the key of the digests; the term of the lock
+    ("store/database.py", "workspace/reader.py"),  # the key of the digests
 }
 
 

@@ -1,7 +1,6 @@
-"""Files that survive a crash: written aside, brought to the disk, renamed into place.
+"""Files that survive a crash: written aside, synced to the disk, renamed into place.
 
-Knows errors alone. `TEMPORARY` marks what a crash may leave; the next opening
-sweeps it.
+Imports only errors. `TEMPORARY` marks what a crash may leave; recovery removes it.
 """
 
 import fcntl
@@ -27,7 +26,7 @@ _guards = threading.local()
 
 @contextmanager
 def guarded(check: Callable[[], None]) -> Iterator[None]:
-    """Within, this thread calls `check` before every change of a file that is in place."""
+    """Within this context, the thread calls `check` before each change of a file in place."""
     before = getattr(_guards, "check", None)
     _guards.check = check
     try:
@@ -37,14 +36,14 @@ def guarded(check: Callable[[], None]) -> Iterator[None]:
 
 
 def check() -> None:
-    """May this thread still change files? Raises if not."""
+    """Raise if this thread may not change files any more."""
     found = getattr(_guards, "check", None)
     if found is not None:
         found()
 
 
 def owner_only(path: Path) -> None:
-    """Take a file or folder of ours away from everybody else; nothing where that cannot be done."""
+    """Make a file or folder of ours inaccessible to other users, if possible."""
     with suppress(OSError):
         found = path.lstat()
         beyond = found.st_mode & 0o077
@@ -53,14 +52,14 @@ def owner_only(path: Path) -> None:
 
 
 def private_folder(path: Path) -> Path:
-    """A folder for its owner alone, made if it is not there."""
+    """A folder that only its owner can access; created if it does not exist."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     owner_only(path)
     return path
 
 
 def create(path: Path) -> IO[bytes]:
-    """A new file for its owner alone, whatever the umask."""
+    """A new file that only its owner can access, whatever the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
@@ -71,7 +70,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and removals in a folder last."""
+    """Sync renames and removals in a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -81,7 +80,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[bool]:
-    """A file locked for this process, freed at its death; False if another one has it."""
+    """Lock a file for this process, until it dies at the latest; False if another one has it."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:
@@ -96,7 +95,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to that becomes `path` if the block ends well, and vanishes if not."""
+    """A file to write to that becomes `path` if the block succeeds, and is removed if not."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=TEMPORARY, dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -118,7 +117,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """A file or a whole folder, if it is there."""
+    """Remove a file or a whole folder, if it exists."""
     check()
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -127,7 +126,7 @@ def remove(path: Path) -> None:
 
 
 def purge_folder(folder: Path, keep: set[str]) -> list[str]:
-    """Remove everything in a folder but what is named; the names removed."""
+    """Remove everything in a folder except the names to keep; returns the names removed."""
     if not folder.is_dir():
         return []
     gone = sorted(entry.name for entry in folder.iterdir() if entry.name not in keep)
@@ -139,7 +138,7 @@ def purge_folder(folder: Path, keep: set[str]) -> list[str]:
 
 
 def zero_rows(path: Path, row_bytes: int, positions: "np.ndarray") -> None:
-    """Overwrite rows of a flat file with zeros, in place, and bring that to the disk."""
+    """Overwrite rows of a flat file with zeros, in place, and sync it."""
     if len(positions) == 0 or row_bytes == 0:
         return
     import numpy as np
@@ -169,9 +168,11 @@ class ArrayWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if kind is None:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -179,7 +180,7 @@ class ArrayWriter:
 
 
 def require_space(folder: Path, nbytes: int, what: str) -> None:
-    """An error before any work if a disk cannot take this many bytes more."""
+    """Raise, before any work, if a disk does not have this many bytes free."""
     free = shutil.disk_usage(folder).free
     if nbytes > free:
         raise Unavailable(

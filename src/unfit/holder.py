@@ -1,7 +1,7 @@
-"""Which process holds something, told so that any other can find out whether it still lives.
+"""Which process holds a lock or a lease, so that any other process can find out if it still lives.
 
-A process number means something only where it was given, and only until it is given again: so a
-holder is a place (machine, boot, and process namespace), a number, and the moment it was started.
+A process number is valid only on one machine, and only until it is reused. So a holder is a place
+(machine, boot and process namespace), a process number, and the time the process was started.
 """
 
 import json
@@ -20,7 +20,7 @@ from typing import Self
 
 @cache
 def here() -> str:
-    """Where process numbers mean the same: this boot of this machine, or this container of it."""
+    """Where process numbers are shared: this boot of this machine, or one container on it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
         space = os.readlink("/proc/self/ns/pid")[5:-1]
@@ -30,7 +30,7 @@ def here() -> str:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Fields of /proc/PID/stat from the state on, or None where no such process lives."""
+    """Fields of /proc/PID/stat from the state on; None if no such process lives."""
     try:
         found = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except (OSError, IndexError):
@@ -45,8 +45,9 @@ def started_at(pid: int) -> int:
 
 
 def work_done(pid: int) -> int | None:
-    """Ticks of computing a process has had so far: who hangs or was stopped gets no more. One that
-    waits for a processor, on a machine that is full, does not hang: its number is new each time."""
+    """A number that changes while a process works: its ticks of processor time. A process that
+    hangs or was stopped gets no more of them. One that only waits for a processor, on a busy
+    machine, does not hang: its number is a new one each time."""
     found = _stat(pid)
     if found is None:
         return None
@@ -59,7 +60,7 @@ def work_done(pid: int) -> int | None:
 
 
 def command_name() -> str:
-    """The program and its verb; what else was typed may be the id of a person."""
+    """The program and its verb. The rest of the command line may hold the id of a person."""
     name, verb = Path(sys.argv[0] or "python").name, sys.argv[1] if len(sys.argv) > 1 else ""
     return f"{name} {verb}" if verb.isalpha() and verb.islower() else name
 
@@ -94,12 +95,12 @@ class Holder:
             return None
 
     def name(self) -> str:
-        """For one column of a table; a word of one's own may follow after a colon."""
+        """A name for one column of a table; the caller may add a word after a colon."""
         return f"{self.place}:{self.pid}:{self.started}"
 
     @classmethod
     def named(cls, text: str | None) -> Self | None:
-        """The process of a name with a word behind it."""
+        """The process of a name that was made by `name`, with a word added."""
         parts = (text or "").rsplit(":", 3)
         if len(parts) != 4 or not (parts[1].isdigit() and parts[2].isdigit()):
             return None
@@ -116,17 +117,17 @@ class Holder:
 
     @property
     def within_reach(self) -> bool:
-        """Of this place, and the process of that number is still the same one."""
+        """Whether it is on this place and still the same process."""
         return self.place == here() and started_at(self.pid) == self.started
 
     @property
     def is_gone(self) -> bool:
-        """Of this place, and no more."""
+        """Whether it was on this place and has ended."""
         return self.place == here() and not self.within_reach
 
     @property
     def is_stopped(self) -> bool:
-        """Of this place, and stopped by a signal."""
+        """Whether it is on this place and was stopped by a signal."""
         found = _stat(self.pid) if self.within_reach else None
         return found is not None and found[0] in "Tt"
 
@@ -134,7 +135,7 @@ class Holder:
         return work_done(self.pid) if self.within_reach else None
 
     def kill(self) -> bool:
-        """End it, stopped or not; whether that could be done."""
+        """End it, even if it is stopped; whether that was possible."""
         if not self.within_reach:
             return False
         with suppress(OSError):

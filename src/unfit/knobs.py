@@ -8,6 +8,7 @@ unfit.toml is written and checked, and the pages and documents explain them.
 """
 
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 _T = TypeVar("_T")
@@ -29,10 +30,11 @@ def knob(default: _T, help: str) -> _T:
     return made
 
 
-def knobs(extension: type[Any]) -> list[Knob]:
+@cache
+def knobs(extension: type[Any]) -> tuple[Knob, ...]:
     """The knobs of an extension, in the order of its fields."""
     types = get_type_hints(extension, include_extras=True)
-    return [
+    return tuple(
         Knob(f.name, types[f.name], f.default, f.metadata.get("help", ""))
         for f in fields(extension)
-    ]
+    )

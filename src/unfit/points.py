@@ -1,7 +1,7 @@
-"""Named points: the places where a process may die, so that tests can make it die there.
+"""Named points: the places where a process may die, so that tests can kill it there.
 
-`reach(name)` does nothing in normal life. Every name is registered here, and a test kills a process
-at each of them and compares what is left with before and after.
+`reach(name)` does nothing in normal operation. Every name is listed here; a test kills a process at
+each of them and compares what is left with the states before and after.
 """
 
 from collections.abc import Callable

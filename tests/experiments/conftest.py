@@ -2,8 +2,8 @@ import pytest
 from studies import TINY, extension
 
 from unfit.data.catalog import CATALOG, load
-from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.study import Study, reproduce
+from unfit.experiments.workbench import Workbench
 
 
 @pytest.fixture(scope="session")
@@ -21,15 +21,15 @@ def tiny(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def laboratory(tmp_path_factory):
+def workbench(tmp_path_factory):
     """The tiny data set, where runs are done one at a time."""
-    folder = tmp_path_factory.mktemp("laboratory")
+    folder = tmp_path_factory.mktemp("workbench")
     patch = pytest.MonkeyPatch()
     patch.setenv("UNFIT_CACHE", str(folder / "cache"))
     mine = "tiny" not in CATALOG
     if mine:
         exec(TINY, {})
-    yield Laboratory(load("tiny"), folder / "models")
+    yield Workbench(load("tiny"), folder / "models")
     if mine:
         CATALOG.pop("tiny")
     patch.undo()

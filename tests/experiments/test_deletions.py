@@ -71,8 +71,9 @@ def test_uniform_classes_follow_the_sequential_law():
     trials = 6000
     for _ in range(trials):
         for found, sequence in (
-            (ours, tuple(uniform_classes(counts, rng).tolist())), (theirs, one_by_one()),
-        ):  # fmt: skip
+            (ours, tuple(uniform_classes(counts, rng).tolist())),
+            (theirs, one_by_one()),
+        ):
             found[sequence] = found.get(sequence, 0) + 1
     assert set(ours) == set(theirs)
     for sequence, count in theirs.items():

@@ -23,8 +23,12 @@ def blocks(language):
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
     method, contract, law, dataset = blocks("python")
-    for name, content in (("twice", method), ("contract", contract), ("law", law),
-                          ("moons", dataset)):  # fmt: skip
+    for name, content in (
+        ("twice", method),
+        ("contract", contract),
+        ("law", law),
+        ("moons", dataset),
+    ):
         (folder / f"{name}.py").write_text(content)
     return folder
 
@@ -46,15 +50,39 @@ def test_the_command_draws_the_method_with_the_others(folder):
     run(folder, sys.executable, "-m", "unfit.cli", *words)
     drawn = (folder / "twice" / "figures" / "efficiency-certifiability.svg").read_text()
     assert "<!-- TWICE -->" in drawn
-    table = run(folder, sys.executable, "-m", "unfit.cli", "reproduce",
-                "efficiency-certifiability", *words[2:], "--resume", "--json")  # fmt: skip
+    table = run(
+        folder,
+        sys.executable,
+        "-m",
+        "unfit.cli",
+        "reproduce",
+        "efficiency-certifiability",
+        *words[2:],
+        "--resume",
+        "--json",
+    )
     assert '"runs_done": 0' in table
 
 
 def test_the_law_and_the_data_set_are_used(folder):
-    out = run(folder, sys.executable, "-m", "unfit.cli", "reproduce", "deletion-laws", "--with",
-              "law.py", "--with", "moons.py", "--datasets", "moons", "--seeds", "1", "--output",
-              "moons")  # fmt: skip
+    out = run(
+        folder,
+        sys.executable,
+        "-m",
+        "unfit.cli",
+        "reproduce",
+        "deletion-laws",
+        "--with",
+        "law.py",
+        "--with",
+        "moons.py",
+        "--datasets",
+        "moons",
+        "--seeds",
+        "1",
+        "--output",
+        "moons",
+    )
     assert "55 runs done" not in out  # five laws and ours
     drawn = (folder / "moons" / "figures" / "deletion-laws.svg").read_text()
     assert "<!-- shortest-first -->" in drawn

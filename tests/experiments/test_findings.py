@@ -20,9 +20,11 @@ LAWS = ("uniform-random", "uniform-informed", "targeted-random", "targeted-infor
 
 def timed(method, tau, sigma, fraction, unlearn, sgd=2.0, exact=1.0):
     return Run("timing", "toy", "targeted-informed", fraction, method, tau, sigma), {
-        "seconds_unlearn": unlearn, "seconds_retrain_sgd": sgd, "seconds_retrain_exact": exact,
+        "seconds_unlearn": unlearn,
+        "seconds_retrain_sgd": sgd,
+        "seconds_retrain_exact": exact,
         "seconds_prepare": 0.5,
-    }  # fmt: skip
+    }
 
 
 def test_a_case_is_the_mean_over_seeds_with_its_spread_and_speed_up():
@@ -55,10 +57,12 @@ def test_volumes_are_read_off_between_the_points_of_the_curve():
 
 def rehearsed():
     errors = {0.1: (1.0, 2.0), 0.2: (2.0, 3.0), 0.45: (4.0, 8.0)}
-    return findings(*(
-        unlearned("fisher", "m", 0.0, f, law="targeted-random", acc_err_init=e, acc_dis=d)
-        for f, (e, d) in errors.items()
-    ))  # fmt: skip
+    return findings(
+        *(
+            unlearned("fisher", "m", 0.0, f, law="targeted-random", acc_err_init=e, acc_dis=d)
+            for f, (e, d) in errors.items()
+        )
+    )
 
 
 def test_correlation_and_error_of_the_estimator_against_scipy_and_by_hand():
@@ -96,8 +100,10 @@ def test_claims_hold_and_do_not():
     def speeds(**seconds):
         rows = []
         for method, tau in (("influence", "m"), ("fisher", "m"), ("deltagrad", "T0=100")):
-            rows += [unlearned(method, tau, 1.0, 0.2),
-                     timed(method, tau, 1.0, 0.2, seconds[method])]  # fmt: skip
+            rows += [
+                unlearned(method, tau, 1.0, 0.2),
+                timed(method, tau, 1.0, 0.2, seconds[method]),
+            ]
         return findings(*rows)
 
     good = speeds(influence=0.01, fisher=0.02, deltagrad=0.5)
@@ -117,10 +123,15 @@ def seeded(method, tau, sigma, fraction, acc_dis, retrained=None, **measures):
     """A case by seed: its disparity, and what the retrained models get right of the deleted."""
     for seed in range(SEEDS):
         yield unlearned(
-            method, tau, sigma, fraction, seed, acc_dis=acc_dis[seed],
+            method,
+            tau,
+            sigma,
+            fraction,
+            seed,
+            acc_dis=acc_dis[seed],
             acc_deleted_retrained=0.5 if retrained is None else retrained[seed],
             **{name: values[seed] for name, values in measures.items()},
-        )  # fmt: skip
+        )
 
 
 def around(value, spread=0.1):
@@ -153,8 +164,11 @@ def test_disparity_is_judged_above_what_retrainings_differ_by():
 
 
 def test_what_few_seeds_show_is_not_told():
-    few = [row for case in ((0.05, 1.0), (0.2, 9.0))
-           for row in list(seeded("fisher", "m", 0.0, case[0], around(case[1])))[:4]]  # fmt: skip
+    few = [
+        row
+        for case in ((0.05, 1.0), (0.2, 9.0))
+        for row in list(seeded("fisher", "m", 0.0, case[0], around(case[1])))[:4]
+    ]
     verdict = claims.grows_with_volume(findings(*few), TOY)
     assert verdict.holds is None
     assert verdict.said == "cannot be told"
@@ -163,8 +177,9 @@ def test_what_few_seeds_show_is_not_told():
 
 
 def test_a_smaller_tau_and_a_larger_sigma():
-    taus = two(seeded("fisher", "m/8", 0.0, 0.2, around(1.0)),
-               seeded("fisher", "m", 0.0, 0.2, around(2.0)))  # fmt: skip
+    taus = two(
+        seeded("fisher", "m/8", 0.0, 0.2, around(1.0)), seeded("fisher", "m", 0.0, 0.2, around(2.0))
+    )
     assert claims.smaller_tau(taus, TOY).holds
 
     def sigmas(quiet, loud):
@@ -220,10 +235,15 @@ def near_the_published(shift):
     for point in published.curves().itertuples():
         if point.dataset != "cifar2":
             continue
-        rows.append((Run("retrain", "cifar2", point.law, point.fraction), {
-            "acc_test_retrained": point.acc_test_retrained + shift,
-            "acc_deleted_retrained": point.acc_deleted_retrained,
-        }))  # fmt: skip
+        rows.append(
+            (
+                Run("retrain", "cifar2", point.law, point.fraction),
+                {
+                    "acc_test_retrained": point.acc_test_retrained + shift,
+                    "acc_deleted_retrained": point.acc_deleted_retrained,
+                },
+            )
+        )
     return findings(*rows)
 
 
@@ -252,9 +272,13 @@ def test_values_far_off_are_listed_with_a_reason():
 
 
 def test_sgd_explains_a_difference_only_where_its_seeds_reach_the_published_value():
-    rows = [(Run("retrain", "cifar2", "targeted-informed", 0.2, seed=seed),
-             {"acc_test_retrained": 0.77 + 0.01 * seed, "acc_deleted_retrained": 0.4})
-            for seed in range(3)]  # fmt: skip
+    rows = [
+        (
+            Run("retrain", "cifar2", "targeted-informed", 0.2, seed=seed),
+            {"acc_test_retrained": 0.77 + 0.01 * seed, "acc_deleted_retrained": 0.4},
+        )
+        for seed in range(3)
+    ]
     found, case = (
         findings(*rows),
         {"dataset": "cifar2", "law": "targeted-informed", "fraction": 0.2},
@@ -266,11 +290,15 @@ def test_sgd_explains_a_difference_only_where_its_seeds_reach_the_published_valu
 
 
 def test_a_table_as_text_csv_latex_and_markdown():
-    table = Table("t", "A title", ("name", "value"), ("", ".2f"),
-                  (("a_b & c", 1.234), ("d", None)), "a note")  # fmt: skip
-    assert table.text().splitlines()[2:5] == [
-        "name     value", "-------  -----", "a_b & c   1.23"
-    ]  # fmt: skip
+    table = Table(
+        name="t",
+        title="A title",
+        columns=("name", "value"),
+        formats=("", ".2f"),
+        rows=(("a_b & c", 1.234), ("d", None)),
+        note="a note",
+    )
+    assert table.text().splitlines()[2:5] == ["name     value", "-------  -----", "a_b & c   1.23"]
     assert table.csv() == "name,value\na_b & c,1.234\nd,\n"
     assert r"a\_b \& c & 1.23 \\" in table.latex()
     assert "| a_b & c | 1.23 |" in table.markdown()

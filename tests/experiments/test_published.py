@@ -9,10 +9,10 @@ from unfit.data.catalog.entries import cifar2, mnist
 from unfit.estimator import LogisticRegression
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
-from unfit.experiments.doing import do
 from unfit.experiments.plans import Effort, plans
 from unfit.experiments.positions import Course, counts_of
 from unfit.experiments.run import Run
+from unfit.experiments.tasks import run_group
 from unfit.methods import METHODS, Settings
 
 
@@ -67,34 +67,34 @@ def test_mnist_s_estimate_is_judged_at_the_published_fractions():
         assert sorted({run.fraction for run in runs}) == [0.01, 0.05, 0.1]
 
 
-def test_noise_in_every_mini_batch_stands_beside_published_values(laboratory):
+def test_noise_in_every_mini_batch_stands_beside_published_values(workbench):
     fisher = CONTENDERS["fisher"]
-    assert laboratory.method(fisher, 1.0, "m/8", 40).settings.noise_per_batch
-    assert not laboratory.method(fisher, 1.0, "m/8", 40, "product").settings.noise_per_batch
+    assert workbench.method(fisher, 1.0, "m/8", 40).settings.noise_per_batch
+    assert not workbench.method(fisher, 1.0, "m/8", 40, "product").settings.noise_per_batch
     case = ("unlearn", "tiny", "targeted-informed", 0.1, "fisher")
     for sigma, alike in ((0.0, True), (10.0, False)):
         runs = [Run(*case, "m/8", sigma, manner=manner) for manner in ("-", "product")]
-        one, other = (row["distance"] for _, row in do(laboratory, runs))
+        one, other = (row["distance"] for _, row in run_group(workbench, runs))
         assert (one == other) is alike  # without noise there is one manner
 
 
-def test_mini_batches_follow_the_order_given(laboratory):
+def test_mini_batches_follow_the_order_given(workbench):
     """The largest norm first: another order of the same rows is another path."""
-    rows = laboratory.deletion("targeted-informed", 0.2, 0).rows
-    norms = laboratory.norms[rows]
+    rows = workbench.deletion("targeted-informed", 0.2, 0).rows
+    norms = workbench.norms[rows]
     assert (np.diff(norms) <= 0).all()
     assert (np.diff(rows) < 0).any()
     settings = Settings(solver="sgd", epochs=5, batch_size=32, deletion_batch_size=10)
     method = METHODS["influence"](settings)
-    state = method.train(laboratory.engine, np.random.default_rng(0))
-    by_hand, data = state, laboratory.engine.shared()
+    state = method.train(workbench.engine, np.random.default_rng(0))
+    by_hand, data = state, workbench.engine.shared()
     for start in range(0, len(rows), 10):
         batch = rows[start : start + 10]
         by_hand = method.unlearn(by_hand, data, batch, np.random.default_rng(0))
         data.forget(batch)
-    once = method.unlearn(state, laboratory.engine, rows, np.random.default_rng(0))
+    once = method.unlearn(state, workbench.engine, rows, np.random.default_rng(0))
     np.testing.assert_allclose(once.weights, by_hand.weights, rtol=1e-6)
-    other = method.unlearn(state, laboratory.engine, np.sort(rows), np.random.default_rng(0))
+    other = method.unlearn(state, workbench.engine, np.sort(rows), np.random.default_rng(0))
     assert np.abs(other.weights - once.weights).max() > 1e-3 * np.abs(once.weights).max()
 
 
@@ -123,36 +123,39 @@ def test_published_streams_are_read_with_their_positions():
     assert len(counts_of(Course(0.2, 100), 10_000)) == 20
 
 
-def test_a_stream_retrains_where_the_rule_says(laboratory):
+def test_a_stream_retrains_where_the_rule_says(workbench):
     """Both manners against the rule applied by hand to models made one after the other."""
-    runs = [Run("positions", "tiny", "targeted-informed", method="fisher", policy=policy,
-                manner=manner) for policy in ("0.5%", "1000%")
-            for manner in ("published", "rehearsed", "product")]  # fmt: skip
-    rows = dict(do(laboratory, runs))
+    runs = [
+        Run("positions", "tiny", "targeted-informed", method="fisher", policy=policy, manner=manner)
+        for policy in ("0.5%", "1000%")
+        for manner in ("published", "rehearsed", "product")
+    ]
+    rows = dict(run_group(workbench, runs))
     slope = rows[runs[0]]["slope"]
-    counts = counts_of(Course(0.2, 4), laboratory.data.n)
-    order = laboratory.deletion("targeted-informed", 0.2, 0).rows
-    method = laboratory.method(CONTENDERS["fisher"], 0.0)
+    counts = counts_of(Course(0.2, 4), workbench.data.n)
+    order = workbench.deletion("targeted-informed", 0.2, 0).rows
+    method = workbench.method(CONTENDERS["fisher"], 0.0)
     for manner in ("published", "rehearsed", "product"):
-        state = laboratory.trained_by(CONTENDERS["fisher"], 0.0, 0)
-        data, gone, where = laboratory.engine.shared(), 0, []
-        reference = laboratory.accuracy(state.weights)
+        state = workbench.trained_by(CONTENDERS["fisher"], 0.0, 0)
+        data, gone, where = workbench.engine.shared(), 0, []
+        reference = workbench.accuracy(state.weights)
         for count in counts:
             state = method.unlearn(state, data, order[gone:count], np.random.default_rng(0))
             data.forget(order[gone:count])
             gone = count
-            if slope * sape(reference, laboratory.accuracy(state.weights)) > 0.5:
+            if slope * sape(reference, workbench.accuracy(state.weights)) > 0.5:
                 where.append(count)
-                deletion = laboratory.deletion("targeted-informed", count / laboratory.data.n, 0)
-                weights = laboratory.retrained(deletion)
-                reference = laboratory.accuracy(weights)
+                deletion = workbench.deletion("targeted-informed", count / workbench.data.n, 0)
+                weights = workbench.retrained(deletion)
+                reference = workbench.accuracy(weights)
                 if manner == "product":
                     state = type(state)("fisher", weights, data.n_remaining)
         (row,) = (row for run, row in rows.items() if run.manner == manner and run.policy == "0.5%")
         assert row["positions"] == " ".join(map(str, where))
         assert row["retrainings"] == len(where) > 0
-        (never,) = (row for run, row in rows.items()
-                    if run.manner == manner and run.policy == "1000%")  # fmt: skip
+        (never,) = (
+            row for run, row in rows.items() if run.manner == manner and run.policy == "1000%"
+        )
         assert never["retrainings"] == 0
     ends = {row["acc_test_unlearned"] for run, row in rows.items() if run.manner == "published"}
     assert len(ends) == 1  # as published: the same unlearned model whatever the threshold

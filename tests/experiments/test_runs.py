@@ -8,8 +8,10 @@ from unfit.experiments.runs import Run, Runs
 
 
 def some(count, **measures):
-    return [(Run("retrain", "toy", "law", i / 100, seed=i), {"acc": i / 10} | measures)
-            for i in range(count)]  # fmt: skip
+    return [
+        (Run("retrain", "toy", "law", i / 100, seed=i), {"acc": i / 10} | measures)
+        for i in range(count)
+    ]
 
 
 def test_runs_are_found_again_by_their_settings(tmp_path):

@@ -29,8 +29,9 @@ from unfit.pages.reproduction import reproduction_page
 
 def test_every_plan_is_a_figure_or_a_table():
     assert set(FIGURES) | set(TABLES) == set(plans())
-    assert all(plan.kind == ("figure" if plan.name in FIGURES else "table")
-               for plan in plans().values())  # fmt: skip
+    assert all(
+        plan.kind == ("figure" if plan.name in FIGURES else "table") for plan in plans().values()
+    )
 
 
 def test_everything_is_drawn_and_tabulated(tiny):
@@ -94,27 +95,36 @@ def test_the_report_stands_alone_and_says_each_claim(tiny):
 def test_a_finished_study_is_not_done_again(tiny):
     folder, file, outcome = tiny
     names = tuple(name for name in plans() if name != "appendix-grids")  # drawing these takes long
-    study = Study(folder / "out", names, datasets=("tiny",), quick=True, workers=1,
-                  extensions=(file,), resume=True)  # fmt: skip
+    study = Study(
+        folder / "out",
+        names,
+        datasets=("tiny",),
+        quick=True,
+        workers=1,
+        extensions=(file,),
+        resume=True,
+    )
     again = reproduce(study)
     assert again.done == 0
     assert 0 < again.finished < outcome.finished
-    with pytest.raises(Unavailable, match="holds finished runs; --resume goes on"):
+    with pytest.raises(Unavailable, match="holds finished runs; continue them with --resume"):
         reproduce(Study(folder / "out", datasets=("tiny",), quick=True, extensions=(file,)))
 
 
 def test_two_studies_do_not_write_in_one_folder(tiny):
     folder, file, _ = tiny
-    study = Study(folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,),
-                  resume=True)  # fmt: skip
-    with alone_in(folder / "out"), pytest.raises(Unavailable, match="another process is at work"):
+    study = Study(
+        folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,), resume=True
+    )
+    with alone_in(folder / "out"), pytest.raises(Unavailable, match="another process is working"):
         reproduce(study)
 
 
 def test_runs_of_another_data_set_of_that_name_are_not_gone_on_from(tiny):
     folder, file, _ = tiny
-    study = Study(folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,),
-                  resume=True)  # fmt: skip
+    study = Study(
+        folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,), resume=True
+    )
     entry = CATALOG["tiny"]
     CATALOG["tiny"] = replace(entry, training=replace(entry.training, epochs=6))
     try:
@@ -142,8 +152,14 @@ def test_what_goes_wrong_in_a_worker_is_said_with_its_place(tmp_path, tiny):
         f"FIRST = {os.getpid()}\n"
         "add_law('bad', law)\n"
     )
-    study = Study(tmp_path / "out", ("deletion-laws",), datasets=("tiny",), quick=True,
-                  extensions=(file, bad), workers=1)  # fmt: skip
+    study = Study(
+        tmp_path / "out",
+        ("deletion-laws",),
+        datasets=("tiny",),
+        quick=True,
+        extensions=(file, bad),
+        workers=1,
+    )
     try:
         with pytest.raises(BadInput, match="retrain, tiny, bad: ZeroDivisionError: no such thing"):
             reproduce(study)
@@ -168,16 +184,31 @@ def test_the_same_settings_give_the_same_models(tiny, tmp_path):
 def command(*arguments, folder, **options):
     env = os.environ | {"UNFIT_CACHE": str(folder / "cache")}
     return subprocess.Popen(
-        [sys.executable, "-m", "unfit.cli", "reproduce", *arguments], env=env, cwd=folder,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
-    )  # fmt: skip
+        [sys.executable, "-m", "unfit.cli", "reproduce", *arguments],
+        env=env,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
 
 
 @pytest.mark.slow
 def test_killed_and_resumed_nothing_is_lost_and_nothing_repeated(tmp_path):
     file = extension(tmp_path)
-    arguments = ("deletion-laws", "noise", "--with", str(file), "--datasets", "tiny",
-                 "--output", "out", "--workers", "2")  # fmt: skip
+    arguments = (
+        "deletion-laws",
+        "noise",
+        "--with",
+        str(file),
+        "--datasets",
+        "tiny",
+        "--output",
+        "out",
+        "--workers",
+        "2",
+    )
     journal = tmp_path / "out" / "runs.journal"
     process = command(*arguments, folder=tmp_path, start_new_session=True)
     deadline = time.monotonic() + 120
@@ -204,8 +235,17 @@ def test_killed_and_resumed_nothing_is_lost_and_nothing_repeated(tmp_path):
 @pytest.mark.slow
 def test_workers_end_when_the_first_process_is_killed(tmp_path):
     file = extension(tmp_path)
-    process = command("noise", "--with", str(file), "--datasets", "tiny", "--workers", "1",
-                      folder=tmp_path, start_new_session=True)  # fmt: skip
+    process = command(
+        "noise",
+        "--with",
+        str(file),
+        "--datasets",
+        "tiny",
+        "--workers",
+        "1",
+        folder=tmp_path,
+        start_new_session=True,
+    )
     group = os.getpgid(process.pid)
     journal = tmp_path / "reproduction" / "runs.journal"
     deadline = time.monotonic() + 120
@@ -246,8 +286,19 @@ def test_workers_end_in_the_middle_of_a_run(tmp_path):
     file = extension(tmp_path)
     slow = tmp_path / "slow.py"
     slow.write_text(SLEEPY)
-    process = command("deletion-laws", "--with", str(file), "--with", str(slow), "--workers", "1",
-                      "--datasets", "tiny", folder=tmp_path, start_new_session=True)  # fmt: skip
+    process = command(
+        "deletion-laws",
+        "--with",
+        str(file),
+        "--with",
+        str(slow),
+        "--workers",
+        "1",
+        "--datasets",
+        "tiny",
+        folder=tmp_path,
+        start_new_session=True,
+    )
     group = os.getpgid(process.pid)
     deadline = time.monotonic() + 120
     while not (tmp_path / "asleep").exists():

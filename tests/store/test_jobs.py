@@ -21,8 +21,11 @@ def test_a_job_from_asking_to_its_end(store: Store) -> None:
     second = jobs.submit("retrain", {}, NOW)
     (job,) = jobs.find(id=first)
     assert (job.kind, job.state, job.options, job.submitted_by) == (
-        "audit", "pending", {"draws": 3}, "abcd",
-    )  # fmt: skip
+        "audit",
+        "pending",
+        {"draws": 3},
+        "abcd",
+    )
     jobs.start(job, NOW)
     jobs.progress(first, "training", 3, 10)
     (job,) = jobs.find(id=first)
@@ -128,7 +131,7 @@ def test_who_has_lost_the_lease_commits_nothing(
 ) -> None:
     slow, fast = store.lease("slow"), open_store().lease("fast")
     assert slow.take(slow.read(), NOW)
-    store.require(slow)
+    store.require_lease(slow)
     first = store.commit(None, NEW, OPENING, Applied(), NOW)
     assert fast.take(fast.read(), NOW)
     before = (store.versions.active(), store.forgotten.rows(), store.model.read())

@@ -22,9 +22,16 @@ from unfit.store.store import Store
 MOMENT = "2030-01-02 03:04:05"
 
 VERSION = {
-    "model_id": 1, "kind": "'trained'", "method": "'fisher'", "employed_at": f"'{MOMENT}'",
-    "rows": 10, "subjects": 5, "deleted": 0, "seconds": 1.5, "baseline": "'{}'",
-}  # fmt: skip
+    "model_id": 1,
+    "kind": "'trained'",
+    "method": "'fisher'",
+    "employed_at": f"'{MOMENT}'",
+    "rows": 10,
+    "subjects": 5,
+    "deleted": 0,
+    "seconds": 1.5,
+    "baseline": "'{}'",
+}
 RECORDS: list[tuple[str, dict[str, Any]]] = [
     ("models", {"id": 1, "key": "'w'", "created_at": f"'{MOMENT}'", "list_position": 7,
                 "purge_due": "FALSE", "changes": 3}),
@@ -78,9 +85,9 @@ def database_at(url: str, revision: str) -> sa.Engine:
             connection.execute(sa.text(f"INSERT INTO {table} ({names}) VALUES ({said})"))
         if engine.dialect.name == "postgresql":  # ids are given on from those there are
             for table in ("models", "versions", "requests", "request_items", "decisions"):
-                connection.execute(sa.text(
-                    f"SELECT setval('{table}_id_seq', (SELECT max(id) FROM {table}))"
-                ))  # fmt: skip
+                connection.execute(
+                    sa.text(f"SELECT setval('{table}_id_seq', (SELECT max(id) FROM {table}))")
+                )
     return engine
 
 
@@ -145,8 +152,11 @@ def test_nothing_is_lost(old: sa.Engine, url: str) -> None:
     done, _, waits = store.requests.find()
     assert (done.id, done.state, done.version, done.applied_at) == (1, "applied", 2, NOW)
     assert (waits.id, waits.state, waits.cancelled_at, waits.submitted_by) == (
-        5, "pending", None, None,
-    )  # fmt: skip
+        5,
+        "pending",
+        None,
+        None,
+    )
     assert [i.value for i in waits.items] == ["anna"]
     model = store.model.read()
     assert (model.changes, model.access, model.list_position) == (3, 0, 7)
@@ -226,10 +236,12 @@ def test_the_constraints_hold_and_foreign_keys_point_at_the_new_table(
         "UPDATE jobs SET audit_id = 9",
     ]
     with store.database.writing() as connection:
-        connection.execute(sa.text(
-            "INSERT INTO jobs (model_id, kind, state, options, submitted_at)"
-            f" VALUES (1, 'audit', 'pending', '{{}}', '{MOMENT}')"
-        ))  # fmt: skip
+        connection.execute(
+            sa.text(
+                "INSERT INTO jobs (model_id, kind, state, options, submitted_at)"
+                f" VALUES (1, 'audit', 'pending', '{{}}', '{MOMENT}')"
+            )
+        )
     for statement in wrong:
         with pytest.raises(sa.exc.IntegrityError), store.database.writing() as connection:
             connection.execute(sa.text(statement))

@@ -135,11 +135,26 @@ def test_nothing_is_done_within_a_commit_that_is_refused(store: Store) -> None:
 
 def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
     opened(store)
-    employed = {"model_id": 1, "number": 2, "kind": "updated", "state": "active",
-                "activated_at": NOW, "method": "fisher", "rows": 1, "subjects": 1, "deleted": 0,
-                "seconds": 0.0, "baseline": {}}  # fmt: skip
-    request = {"model_id": 1, "key": "k", "fingerprint": "f", "state": "pending",
-               "submitted_at": NOW}  # fmt: skip
+    employed = {
+        "model_id": 1,
+        "number": 2,
+        "kind": "updated",
+        "state": "active",
+        "activated_at": NOW,
+        "method": "fisher",
+        "rows": 1,
+        "subjects": 1,
+        "deleted": 0,
+        "seconds": 0.0,
+        "baseline": {},
+    }
+    request = {
+        "model_id": 1,
+        "key": "k",
+        "fingerprint": "f",
+        "state": "pending",
+        "submitted_at": NOW,
+    }
     store.requests.submit("k", [("row", "1")], NOW)
     wrong = [
         (schema.versions, employed),  # two employed versions
@@ -178,13 +193,16 @@ def test_the_migrations_make_the_tables_of_the_schema(store: Store) -> None:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, schema.metadata) == []
     checks = {
-        (table, c["name"]) for table in schema.metadata.tables
+        (table, c["name"])
+        for table in schema.metadata.tables
         for c in sa.inspect(store.database.engine).get_check_constraints(table)
-    }  # fmt: skip
+    }
     expected = {
-        (table.name, str(c.name)) for table in schema.metadata.tables.values()
-        for c in table.constraints if isinstance(c, sa.CheckConstraint)
-    }  # fmt: skip
+        (table.name, str(c.name))
+        for table in schema.metadata.tables.values()
+        for c in table.constraints
+        if isinstance(c, sa.CheckConstraint)
+    }
     assert checks == expected
 
 

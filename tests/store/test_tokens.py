@@ -24,10 +24,21 @@ def test_a_token_opens_with_its_text_and_with_nothing_else(store: Store) -> None
     assert len(secret) >= 43  # 256 bits
     other, _ = access.create("other", ["admin"], NOW)
     for wrong in (
-        "", "unfit", public, secret, f"unfit_{public}", f"unfit_{public}_", text + "x", text[:-1],
-        text.upper(), f"unfit_{other.public}_{secret}", f"fit_{public}_{secret}",
-        f"unfit_\0_{secret}", f"unfit_%_{secret}", f"unfit_{public}' OR '1'='1_{secret}",
-    ):  # fmt: skip
+        "",
+        "unfit",
+        public,
+        secret,
+        f"unfit_{public}",
+        f"unfit_{public}_",
+        text + "x",
+        text[:-1],
+        text.upper(),
+        f"unfit_{other.public}_{secret}",
+        f"fit_{public}_{secret}",
+        f"unfit_\0_{secret}",
+        f"unfit_%_{secret}",
+        f"unfit_{public}' OR '1'='1_{secret}",
+    ):
         assert access.by_text(wrong) is None, wrong
     assert [t.name for t in access.all()] == ["till", "other"]
 

@@ -80,7 +80,9 @@ def test_rows_of_nobody_who_was_forgotten_are_refused(ws: Workspace, tmp_path: P
         table = made_up.set_column(names.index(column), column, values)
         if column == "person":
             table = table.drop_columns(["record"])
-        with pytest.raises(BadInput, match=rf"{len(ages)} rows whose '{column}' is not of anybody"):
+        with pytest.raises(
+            BadInput, match=rf"{len(ages)} rows whose '{column}' is not that of anybody"
+        ):
             ask(table)
     with pytest.raises(BadInput, match="no column 'record' or 'person'"):
         ask(made_up.drop_columns(["record", "person"]))

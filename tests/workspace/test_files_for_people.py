@@ -50,7 +50,7 @@ def test_predictions_for_a_spreadsheet_and_for_everything_else(tmp_path: Path) -
         return pa.csv.read_csv(output, convert_options=text)["record"].to_pylist(), answer.stderr
 
     assert predict()[0] == ids  # as they are: they are looked up by these
-    assert "2 of the texts for formulas" in predict()[1]
+    assert "2 of the texts as formulas" in predict()[1]
     written, said = predict("--spreadsheet")
     assert written == ["'=1+1", "'-7", "p"]
     assert "formulas" not in said

@@ -125,7 +125,7 @@ def test_a_word_among_numbers_is_said_and_can_be_taken_for_missing(tmp_path: Pat
     assert "# fewer than 10 more are not numbers" in (tmp_path / "b" / "unfit.toml").read_text()
     said = run("train", "-w", tmp_path / "b").stdout
     assert "column 'age': 1 value is not a number and counts as missing" in said
-    assert "column 'income': 2 values are no numbers" in said
+    assert "column 'income': 2 values are not numbers" in said
     shown = run("predict", source, "-o", tmp_path / "p.csv", "-w", tmp_path / "b").stderr
     assert "3 values are not numbers and count as missing" in shown
 
@@ -202,7 +202,7 @@ def test_rows_keep_their_numbers_when_others_are_left_out(tmp_path: Path) -> Non
         ({"numeric": ["plan"]}, "column 'plan' has no value that is a number"),
         ({"numeric": ["label"]}, "--numeric label: that column is the label"),
         ({"numeric": ["nothing"]}, "no column 'nothing'"),
-        ({"decimal": ";"}, "a fraction stands after"),
+        ({"decimal": ";"}, "the decimal separator is"),
         ({"delimiter": ";;"}, "one character"),
         ({"encoding": "klingon"}, "unknown encoding"),
     ],
@@ -213,7 +213,7 @@ def test_options_that_cannot_be(options: dict[str, Any], said: str, tmp_path: Pa
     with pytest.raises(BadInput, match=said):
         init(source, tmp_path / "w", **ROLES, **options)
     parquet.write_table(pa.table(table(40)), tmp_path / "t.parquet")
-    with pytest.raises(BadInput, match="--delimiter goes with a CSV file"):
+    with pytest.raises(BadInput, match="--delimiter applies to CSV files"):
         init(tmp_path / "t.parquet", tmp_path / "w", delimiter=";", **ROLES)  # type: ignore[arg-type]
 
 

@@ -63,8 +63,8 @@ def serve(
                 "other machines can reach it, and it speaks plain HTTP; docs/operations.md "
                 "explains how to put TLS in front"
             )
+        stop = _stop_on_signals()  # before anybody is told how to stop it
         typer.echo("Ctrl-C stops it; `unfit token create` creates more tokens")
-        stop = _stop_on_signals()
         LogOutput().install()
         Supervisor(folder, listening, processes or chosen.processes, workers).run(stop)
 

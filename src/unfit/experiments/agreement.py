@@ -70,14 +70,19 @@ def farther(findings: Findings) -> pd.DataFrame:
         for part in ("test", "deleted"):
             over = frame[frame[f"{part}_difference"].abs() > SINGLE[part] / 2]
             for row in over.to_dict("records"):
-                rows.append({
-                    "what": what, "part": part, "dataset": row["dataset"],
-                    "case": ", ".join(str(row[c]) for c in CASE if c in row),
-                    "fraction": row["fraction"], "ours": row[f"{part}_ours"],
-                    "published": row[f"{part}_published"],
-                    "difference": row[f"{part}_difference"],
-                    "why": explanation(findings, row, part),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "what": what,
+                        "part": part,
+                        "dataset": row["dataset"],
+                        "case": ", ".join(str(row[c]) for c in CASE if c in row),
+                        "fraction": row["fraction"],
+                        "ours": row[f"{part}_ours"],
+                        "published": row[f"{part}_published"],
+                        "difference": row[f"{part}_difference"],
+                        "why": explanation(findings, row, part),
+                    }
+                )
     return pd.DataFrame(rows)
 
 
@@ -117,10 +122,13 @@ def _by_seed(findings: Findings, row: dict[str, Any], part: str) -> np.ndarray:
         model = "retrained"
     else:
         found = frame[
-            (frame["kind"] == "unlearn") & (frame["law"] == "targeted-informed")
-            & (frame["method"] == row["method"]) & (frame["tau"] == row["tau"])
-            & (frame["sigma"] == row["sigma"]) & (frame["manner"] == NONE)
-        ]  # fmt: skip
+            (frame["kind"] == "unlearn")
+            & (frame["law"] == "targeted-informed")
+            & (frame["method"] == row["method"])
+            & (frame["tau"] == row["tau"])
+            & (frame["sigma"] == row["sigma"])
+            & (frame["manner"] == NONE)
+        ]
         model = row["model"]
     found = found[found["dataset"] == row["dataset"]]
     most = min(row["fraction"], found["fraction"].max())

@@ -92,8 +92,9 @@ def worst_law(findings: Findings, subject: Subject) -> Verdict | None:
     ranked = sorted(mean.items(), key=lambda x: x[1])
     shown = ", ".join(f"{law} {value:.4f}" for law, value in ranked)
     rival = next(law for law, _ in ranked if law != laws[-1])
-    by_fraction = {law: {i: curves[law][f] for i, f in enumerate(shared)}
-                   for law in (laws[-1], rival)}  # fmt: skip
+    by_fraction = {
+        law: {i: curves[law][f] for i, f in enumerate(shared)} for law in (laws[-1], rival)
+    }
     tested = compare(by_fraction[laws[-1]], by_fraction[rival])
     assert tested is not None
     return Verdict(
@@ -221,10 +222,8 @@ def sigma_lowers_deltagrad(findings: Findings, subject: Subject) -> Verdict | No
 
 def _sigma_lowers(findings: Findings, subject: Subject, method: str) -> Verdict | None:
     """AccDis above its floor: the smallest sigma against the largest; those between are told."""
-    found = {s: _at_sigma(findings, subject, method, "acc_dis_above", s)
-             for s in _sigmas(findings)}  # fmt: skip
-    floor = {s: _at_sigma(findings, subject, method, "acc_dis_floor", s)
-             for s in _sigmas(findings)}  # fmt: skip
+    found = {s: _at_sigma(findings, subject, method, "acc_dis_above", s) for s in _sigmas(findings)}
+    floor = {s: _at_sigma(findings, subject, method, "acc_dis_floor", s) for s in _sigmas(findings)}
     known = {s: by_seed for s, by_seed in found.items() if by_seed}
     if len(known) < 2:
         return None
@@ -259,8 +258,10 @@ def order_of_noise(findings: Findings, subject: Subject) -> Verdict | None:
     order = ("influence", "fisher", "deltagrad")
     if not set(order) <= set(found["method"]):
         return None
-    far = {m: dict(zip(rows["seed"], rows["distance"], strict=True))
-           for m, rows in found.groupby("method")}  # fmt: skip
+    far = {
+        m: dict(zip(rows["seed"], rows["distance"], strict=True))
+        for m, rows in found.groupby("method")
+    }
     lost = found.groupby("method")["acc_err"].mean()
     pairs = [compare(far[one], far[other]) for one, other in pairwise(order)]
     told = [pair.larger for pair in pairs if pair is not None]

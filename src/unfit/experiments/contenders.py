@@ -47,9 +47,12 @@ class Contender:
     def build(self, training: Training, sigma: float, tau: Tau, m: int) -> Method:
         """The method as the paper trains it: by SGD, with the data set's parameters."""
         settings = Settings(
-            sigma=sigma, solver="sgd", epochs=training.epochs, batch_size=training.batch_size,
+            sigma=sigma,
+            solver="sgd",
+            epochs=training.epochs,
+            batch_size=training.batch_size,
             burn_in=training.burn_in,
-        )  # fmt: skip
+        )
         return self.method(tau.apply(settings, m))
 
 

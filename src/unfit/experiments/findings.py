@@ -16,9 +16,9 @@ from unfit.experiments.significance import floors
 CASE = ["dataset", "law", "fraction", "method", "tau", "sigma"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What figures say of a data set: its name, its title, and facts for tables."""
+    """A data set as figures and tables show it."""
 
     name: str
     title: str
@@ -41,13 +41,37 @@ class Subject:
         return self.volumes[VOLUMES.index(name)]
 
 
+def matching(
+    frame: pd.DataFrame, *, fraction: float | None = None, **settings: object
+) -> pd.DataFrame:
+    """The rows of a table with these settings; fractions are compared up to rounding."""
+    mask = np.ones(len(frame), bool)
+    for name, value in settings.items():
+        mask &= np.asarray(frame[name] == value)
+    if fraction is not None:
+        mask &= np.isclose(frame["fraction"], fraction)
+    return frame[mask]
+
+
 def subject_of(data: Prepared) -> Subject:
     entry = data.entry
     return Subject(
-        entry.name, data.title, data.n, len(data.y_test), data.d, data.k, entry.volumes,
-        entry.theta, data.training.epochs, data.training.batch_size, data.training.burn_in,
-        entry.intercept, entry.target, entry.about, entry.speed_only,
-    )  # fmt: skip
+        name=entry.name,
+        title=data.title,
+        n=data.n,
+        n_test=len(data.y_test),
+        d=data.d,
+        k=data.k,
+        volumes=entry.volumes,
+        theta=entry.theta,
+        epochs=data.training.epochs,
+        batch_size=data.training.batch_size,
+        burn_in=data.training.burn_in,
+        intercept=entry.intercept,
+        target=entry.target,
+        about=entry.about,
+        speed_only=entry.speed_only,
+    )
 
 
 @dataclass(frozen=True)
@@ -119,8 +143,8 @@ class Findings:
             by_seed = alike.drop_duplicates("seed").set_index("seed")["acc_deleted_retrained"]
             for seed, value in floors(by_seed.to_dict()).items():
                 floor_of[*names, seed] = value
-        known = [floor_of.get(key, np.nan)
-                 for key in found[[*keys, "seed"]].itertuples(index=False, name=None)]  # fmt: skip
+        cases = found[[*keys, "seed"]].itertuples(index=False, name=None)
+        known = [floor_of.get(case, np.nan) for case in cases]
         return found.assign(acc_dis_floor=known, acc_dis_above=found["acc_dis"] - np.array(known))
 
     def by_seed(self, subject: Subject, measure: str, **settings: object) -> dict[int, float]:
@@ -144,11 +168,14 @@ class Findings:
         found = self.unlearned
         if found.empty or subject.volumes is None:
             return found.iloc[:0]
-        found = found[
-            (found["dataset"] == subject.name) & (found["law"] == "targeted-informed")
-            & np.isclose(found["fraction"], subject.volume(volume)) & (found["sigma"] == sigma)
-            & (found["method"] == method)
-        ]  # fmt: skip
+        found = matching(
+            found,
+            dataset=subject.name,
+            law="targeted-informed",
+            fraction=subject.volume(volume),
+            sigma=sigma,
+            method=method,
+        )
         order = {tau.name: i for i, tau in enumerate(CONTENDERS[method].taus)}
         return found.sort_values("tau", key=lambda taus: taus.map(order))
 
@@ -181,13 +208,17 @@ class Findings:
                 continue
             exact = here[np.isclose(here["fraction"], min(point.fraction, here["fraction"].max()))]
             for one in exact.itertuples():
-                rows.append({
-                    "dataset": point.dataset, "law": point.law, "fraction": point.fraction,
-                    "test_published": point.acc_test_retrained,
-                    "test_ours": one.acc_test_retrained,
-                    "deleted_published": point.acc_deleted_retrained,
-                    "deleted_ours": one.acc_deleted_retrained,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "dataset": point.dataset,
+                        "law": point.law,
+                        "fraction": point.fraction,
+                        "test_published": point.acc_test_retrained,
+                        "test_ours": one.acc_test_retrained,
+                        "deleted_published": point.acc_deleted_retrained,
+                        "deleted_ours": one.acc_deleted_retrained,
+                    }
+                )
         return _with_differences(pd.DataFrame(rows))
 
     @cached_property
@@ -198,24 +229,34 @@ class Findings:
             return pd.DataFrame()
         noiseless = self._retrained_without_noise()
         for point in published.accuracy().itertuples():
-            here = ours[
-                (ours["dataset"] == point.dataset) & (ours["law"] == "targeted-informed")
-                & (ours["method"] == point.method) & (ours["tau"] == point.tau)
-                & (ours["sigma"] == point.sigma) & np.isclose(ours["fraction"], point.fraction)
-            ]  # fmt: skip
+            here = matching(
+                ours,
+                dataset=point.dataset,
+                law="targeted-informed",
+                method=point.method,
+                tau=point.tau,
+                sigma=point.sigma,
+                fraction=point.fraction,
+            )
             for one in here.itertuples():
                 # The published retrained models are without noise, whatever their sigma.
                 plain = noiseless.get((one.dataset, one.fraction), one.acc_deleted_retrained)
                 deleted = {"unlearned": one.acc_deleted_unlearned, "retrained": plain}
                 for what in ("unlearned", "retrained"):
-                    rows.append({
-                        "dataset": point.dataset, "method": point.method, "tau": point.tau,
-                        "fraction": point.fraction, "sigma": point.sigma, "model": what,
-                        "test_published": getattr(point, f"acc_test_{what}"),
-                        "test_ours": getattr(one, f"acc_test_{what}"),
-                        "deleted_published": getattr(point, f"acc_deleted_{what}"),
-                        "deleted_ours": deleted[what],
-                    })  # fmt: skip
+                    rows.append(
+                        {
+                            "dataset": point.dataset,
+                            "method": point.method,
+                            "tau": point.tau,
+                            "fraction": point.fraction,
+                            "sigma": point.sigma,
+                            "model": what,
+                            "test_published": getattr(point, f"acc_test_{what}"),
+                            "test_ours": getattr(one, f"acc_test_{what}"),
+                            "deleted_published": getattr(point, f"acc_deleted_{what}"),
+                            "deleted_ours": deleted[what],
+                        }
+                    )
         return _with_differences(pd.DataFrame(rows))
 
     def _retrained_without_noise(self) -> dict[tuple[str, float], float]:

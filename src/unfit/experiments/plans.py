@@ -20,20 +20,28 @@ import yaml
 from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.deletions import LAWS, count_of
-from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.run import NONE, Run
+from unfit.experiments.workbench import Workbench
 
 VOLUMES = ("small", "medium", "large")
 FIELDS = {
     "retrain": {"laws", "fractions", "volumes", "seeds", "rows"},
     "train": {"methods", "sigmas", "seeds"},
     "unlearn": {
-        "laws", "fractions", "volumes", "methods", "taus", "sigmas", "seeds", "up_to", "manners",
+        "laws",
+        "fractions",
+        "volumes",
+        "methods",
+        "taus",
+        "sigmas",
+        "seeds",
+        "up_to",
+        "manners",
     },
     "timing": {"laws", "volumes", "methods", "taus", "sigmas"},
     "stream": {"laws", "fractions", "methods", "policies", "up_to"},
     "positions": {"laws", "methods", "policies", "seeds", "manners", "without"},
-}  # fmt: skip
+}
 THETA = 0.45  # that fractions `up_to: theta` are written for
 
 
@@ -45,9 +53,9 @@ class Effort:
     thin: int = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a figure or table is made of. number: where it is in the paper."""
+    """The runs that a figure or table is made of. number: where it is in the paper."""
 
     name: str
     kind: str
@@ -56,12 +64,12 @@ class Plan:
     caption: str
     sweeps: tuple[Mapping[str, Any], ...]
 
-    def runs(self, laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
+    def runs(self, workbench: Workbench, effort: Effort) -> Iterator[Run]:
         """The runs that it wants of one data set."""
-        speed_only = laboratory.data.entry.speed_only
+        speed_only = workbench.data.entry.speed_only
         for sweep in self.sweeps:
             if not speed_only or sweep["kind"] == "timing":
-                yield from _expand(sweep, laboratory, effort)
+                yield from _expand(sweep, workbench, effort)
 
 
 @cache
@@ -87,13 +95,17 @@ def read_plan(name: str, text: str) -> Plan:
         if wrong:
             raise BadInput(f"{name}.yaml: a run of kind {kind} has no {sorted(wrong)[0]!r}")
     return Plan(
-        name, content["kind"], content["title"], content.get("number", ""),
-        content.get("caption", ""), tuple(content["runs"]),
-    )  # fmt: skip
+        name=name,
+        kind=content["kind"],
+        title=content["title"],
+        number=content.get("number", ""),
+        caption=content.get("caption", ""),
+        sweeps=tuple(content["runs"]),
+    )
 
 
-def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) -> Iterator[Run]:
-    kind, name = sweep["kind"], laboratory.name
+def _expand(sweep: Mapping[str, Any], workbench: Workbench, effort: Effort) -> Iterator[Run]:
+    kind, name = sweep["kind"], workbench.name
     seeds = range(_at_most(sweep.get("seeds", 1), effort))
     sigmas = _thinned(sweep.get("sigmas", [0.0]), effort.thin)
     if kind == "train":
@@ -101,14 +113,14 @@ def _expand(sweep: Mapping[str, Any], laboratory: Laboratory, effort: Effort) ->
             yield Run(kind, name, method=method, sigma=sigma, seed=seed)
         return
     if kind == "positions":
-        if name not in sweep.get("without", ()) and laboratory.data.entry.volumes is not None:
+        if name not in sweep.get("without", ()) and workbench.data.entry.volumes is not None:
             yield from _positions(sweep, name, seeds)
         return
     for law in _listed(sweep["laws"], LAWS):
-        fractions = _fractions(sweep, laboratory, law, effort)
+        fractions = _fractions(sweep, workbench, law, effort)
         if kind == "retrain":
             for fraction in fractions:
-                for seed in range(_draws(sweep, laboratory, fraction, effort)):
+                for seed in range(_draws(sweep, workbench, fraction, effort)):
                     yield Run(kind, name, law, fraction, seed=seed)
         elif kind == "stream":
             for method, policy in product(_methods(sweep), sweep["policies"]):
@@ -130,27 +142,25 @@ def _at_most(seeds: int, effort: Effort) -> int:
     return seeds if effort.seeds is None else min(seeds, effort.seeds)
 
 
-def _draws(
-    sweep: Mapping[str, Any], laboratory: Laboratory, fraction: float, effort: Effort
-) -> int:
+def _draws(sweep: Mapping[str, Any], workbench: Workbench, fraction: float, effort: Effort) -> int:
     """Seeds of a fraction: those the sweep names, more if together they delete too few rows."""
-    each = max(1, count_of(fraction, laboratory.data.n))
+    each = max(1, count_of(fraction, workbench.data.n))
     return _at_most(max(sweep.get("seeds", 1), -(-sweep.get("rows", 0) // each)), effort)
 
 
 def _fractions(
-    sweep: Mapping[str, Any], laboratory: Laboratory, law: str, effort: Effort
+    sweep: Mapping[str, Any], workbench: Workbench, law: str, effort: Effort
 ) -> list[float]:
     """No more than the law can delete: what is asked beyond it becomes all there is."""
-    entry = laboratory.data.entry
+    entry = workbench.data.entry
     if "volumes" in sweep:
         if entry.volumes is None:
             return []
         chosen = [entry.volumes[VOLUMES.index(volume)] for volume in sweep["volumes"]]
-        if max(chosen) >= laboratory.most(law):
+        if max(chosen) >= workbench.most(law):
             raise BadInput(
                 f"{entry.name}: a volume of {max(chosen):g} is more than {law} can delete, which "
-                f"is less than {laboratory.most(law):.3f} of the rows"
+                f"is less than {workbench.most(law):.3f} of the rows"
             )
         return chosen
     wanted = _thinned(sweep["fractions"], effort.thin)
@@ -158,7 +168,7 @@ def _fractions(
         wanted = list(entry.rehearsed)
     elif sweep.get("up_to") == "theta" and entry.theta < THETA:
         wanted = [round(fraction * entry.theta / THETA, 6) for fraction in wanted]
-    most = laboratory.most(law)
+    most = workbench.most(law)
     return sorted({min(fraction, most) for fraction in wanted})
 
 

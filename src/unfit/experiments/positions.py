@@ -1,7 +1,7 @@
-"""The published streams: batch after batch of one law under a threshold, and where it retrains.
+"""The published streams: batch after batch of one law under a threshold, and where they retrain.
 
-The rule is the paper's: c from a rehearsal, estimate = c x AccErr_init, over the threshold means
-retrain. It is followed in three manners:
+The rule is the paper's: c comes from a rehearsal, the estimate is c x AccErr_init, and an estimate
+over the threshold means a retraining. It is followed in three manners:
 
 published  with the published c. A retrained model's accuracy is the new initial one, and unlearning
            goes on from the model that was never retrained. (All of the published streams of a law
@@ -25,9 +25,9 @@ from unfit.core.objective import Rows
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.deletions import count_of
-from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
+from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.pipeline import correct, rehearse
 from unfit.methods import Method, State
 
@@ -42,16 +42,16 @@ class Course:
     batch: int
 
 
-def course_of(laboratory: Laboratory) -> Course | None:
+def course_of(workbench: Workbench) -> Course | None:
     """The published course of a data set, or twenty batches up to its large volume."""
-    name = laboratory.name
+    name = workbench.name
     for stream in published.streams():
         if stream.dataset == name:
             return Course(stream.fraction, stream.batch)
-    volumes = laboratory.data.entry.volumes
+    volumes = workbench.data.entry.volumes
     if volumes is None:
         return None
-    return Course(volumes[-1], max(1, count_of(volumes[-1], laboratory.data.n) // BATCHES))
+    return Course(volumes[-1], max(1, count_of(volumes[-1], workbench.data.n) // BATCHES))
 
 
 def counts_of(course: Course, n: int) -> list[int]:
@@ -60,16 +60,16 @@ def counts_of(course: Course, n: int) -> list[int]:
     return [*range(course.batch, rows, course.batch), rows]
 
 
-def positions(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+def positions(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
     """Runs of one law and seed: policies x manners."""
     start = perf_counter()
     law, seed = runs[0].law, runs[0].seed
-    course = course_of(laboratory)
+    course = course_of(workbench)
     assert course is not None
-    counts = counts_of(course, laboratory.data.n)
-    order = laboratory.deletion(law, counts[-1] / laboratory.data.n, seed).rows
-    walk = _Walk(laboratory, CONTENDERS[runs[0].method].name, law, seed, order)
-    theirs = {stream.slope for stream in published.streams() if stream.dataset == laboratory.name}
+    counts = counts_of(course, workbench.data.n)
+    order = workbench.deletion(law, counts[-1] / workbench.data.n, seed).rows
+    walk = _Walk(workbench, CONTENDERS[runs[0].method].name, law, seed, order)
+    theirs = {stream.slope for stream in published.streams() if stream.dataset == workbench.name}
     for run in runs:
         threshold = float(run.policy.rstrip("%"))
         slope = next(iter(theirs), walk.slope) if run.manner == "published" else walk.slope
@@ -97,25 +97,25 @@ class _Walk:
     """One stream: the rule's c, and the models after each batch that was never retrained."""
 
     def __init__(
-        self, laboratory: Laboratory, method: str, law: str, seed: int, order: np.ndarray
+        self, workbench: Workbench, method: str, law: str, seed: int, order: np.ndarray
     ) -> None:
-        self._laboratory, self._law, self._seed, self._order = laboratory, law, seed, order
-        self._method: Method = laboratory.method(CONTENDERS[method], 0.0)
-        self._start = State(method, laboratory.initial(seed), laboratory.data.n)
-        self.initial = laboratory.accuracy(self._start.weights)
+        self._workbench, self._law, self._seed, self._order = workbench, law, seed, order
+        self._method: Method = workbench.method(CONTENDERS[method], 0.0)
+        self._start = State(method, workbench.initial(seed), workbench.data.n)
+        self.initial = workbench.accuracy(self._start.weights)
         self.slope = self._rehearsed()
         self._never: list[np.ndarray] = []
 
     def _rehearsed(self) -> float:
-        laboratory = self._laboratory
-        data, entry = laboratory.data, laboratory.data.entry
+        workbench = self._workbench
+        data, entry = workbench.data, workbench.data.entry
         test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept)
-        rng = generator("rehearsal", laboratory.name, self._seed)
+        rng = generator("rehearsal", workbench.name, self._seed)
         right = correct(self._start.weights, test)
         baseline = rehearse(
             self._method,
             self._start,
-            laboratory.engine,
+            workbench.engine,
             test,
             right,
             rng,
@@ -133,10 +133,10 @@ class _Walk:
         """
         where, reference, accuracy = [], self.initial, self.initial
         for count, weights in zip(counts, self._chain(counts), strict=True):
-            accuracy = self._laboratory.accuracy(weights)
+            accuracy = self._workbench.accuracy(weights)
             if slope * sape(reference, accuracy) > threshold:
                 where.append(count)
-                reference = self._laboratory.accuracy(self._retrained(count))
+                reference = self._workbench.accuracy(self._retrained(count))
         return where, accuracy
 
     def restart(
@@ -146,7 +146,7 @@ class _Walk:
         never = self._chain(counts)
         where: list[int] = []
         reference, accuracy = self.initial, self.initial
-        state, data = self._start, self._laboratory.engine.shared()
+        state, data = self._start, self._workbench.engine.shared()
         for at, count in enumerate(counts):
             batch = self._order[counts[at - 1] if at else 0 : count]
             if where:
@@ -154,17 +154,17 @@ class _Walk:
             else:  # nothing was retrained yet: the same models
                 state = State(state.method, never[at], data.n_remaining - len(batch))
             data.forget(batch)
-            accuracy = self._laboratory.accuracy(state.weights)
+            accuracy = self._workbench.accuracy(state.weights)
             if slope * sape(reference, accuracy) > threshold:
                 where.append(count)
                 state = State(state.method, self._retrained(count), data.n_remaining)
-                accuracy = reference = self._laboratory.accuracy(state.weights)
+                accuracy = reference = self._workbench.accuracy(state.weights)
         return where, accuracy
 
     def _chain(self, counts: Sequence[int]) -> list[np.ndarray]:
         """Weights after every batch, never retrained; made once."""
         if not self._never:
-            state, data, gone = self._start, self._laboratory.engine.shared(), 0
+            state, data, gone = self._start, self._workbench.engine.shared(), 0
             for count in counts:
                 batch, gone = self._order[gone:count], count
                 state = self._method.unlearn(state, data, batch, self._rng())
@@ -174,9 +174,9 @@ class _Walk:
 
     def _rng(self) -> np.random.Generator:
         """For unlearning without noise, which draws nothing."""
-        return generator("positions", self._laboratory.name, self._law, self._seed)
+        return generator("positions", self._workbench.name, self._law, self._seed)
 
     def _retrained(self, count: int) -> np.ndarray:
-        fraction = count / self._laboratory.data.n
+        fraction = count / self._workbench.data.n
         deletion = Deletion(self._law, fraction, self._seed, self._order[:count])
-        return self._laboratory.retrained(deletion)
+        return self._workbench.retrained(deletion)

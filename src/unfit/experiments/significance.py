@@ -28,11 +28,14 @@ SAMPLE = 1 << EXACT
 def floors(retrained: Mapping[int, float]) -> dict[int, float]:
     """By seed: the mean disparity to the other seeds' retrained models, in percentage points."""
     return {
-        seed: float(np.mean([accuracy_disparity(mine, other)
-                             for at, other in retrained.items() if at != seed]))
+        seed: float(
+            np.mean(
+                [accuracy_disparity(mine, other) for at, other in retrained.items() if at != seed]
+            )
+        )
         for seed, mine in retrained.items()
         if len(retrained) > 1
-    }  # fmt: skip
+    }
 
 
 def p_value(differences: Sequence[float]) -> float:

@@ -16,9 +16,9 @@ from unfit.core.metrics import accuracy_disparity, accuracy_error
 from unfit.core.objective import Rows
 from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS, Contender
-from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
+from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
@@ -41,7 +41,7 @@ def policy_of(name: str) -> Policy:
     return Never() if name == "never" else Disparity(float(name.rstrip("%")))
 
 
-def streams(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
     """Runs of one law and seed: policies x steps; a run's fraction is what is gone by then."""
     contender = CONTENDERS[runs[0].method]
     if contender.method.train is not Method.train and contender.method.noise == "end":
@@ -49,12 +49,12 @@ def streams(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, 
     law, seed = runs[0].law, runs[0].seed
     fractions = sorted({run.fraction for run in runs})
     wanted = {(run.policy, run.step): run for run in runs}
-    opened = _open(laboratory, contender, law, seed)
+    opened = _open(workbench, contender, law, seed)
     retrained = [
-        _retrain(laboratory, laboratory.deletion(law, fraction, seed)) for fraction in fractions
+        _retrain(workbench, workbench.deletion(law, fraction, seed)) for fraction in fractions
     ]
     for name in dict.fromkeys(run.policy for run in runs):
-        for number, row in enumerate(_one(laboratory, contender, opened, name, retrained), 1):
+        for number, row in enumerate(_one(workbench, contender, opened, name, retrained), 1):
             if (name, number) in wanted:
                 yield wanted[name, number], row
 
@@ -67,18 +67,18 @@ class Rehearsed:
     seconds: float
 
 
-def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> Rehearsed:
-    data, entry = laboratory.data, laboratory.data.entry
+def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Rehearsed:
+    data, entry = workbench.data, workbench.data.entry
     test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept)
-    method = laboratory.method(contender, 0.0)
-    state = laboratory.trained_by(contender, 0.0, seed)
+    method = workbench.method(contender, 0.0)
+    state = workbench.trained_by(contender, 0.0, seed)
     right = correct(state.weights, test)
-    rng = generator("rehearsal", laboratory.name, law, seed)
+    rng = generator("rehearsal", workbench.name, law, seed)
     start = perf_counter()
     baseline = rehearse(
         method,
         state,
-        laboratory.engine,
+        workbench.engine,
         test,
         right,
         rng,
@@ -88,9 +88,9 @@ def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> 
     seconds = perf_counter() - start
     model = TrainedModel(
         method=method,
-        data=laboratory.engine,
+        data=workbench.engine,
         test=test,
-        class_names=[str(c) for c in range(laboratory.data.k)],
+        class_names=[str(c) for c in range(workbench.data.k)],
         state=state,
         baseline=baseline,
         initially_correct=right,
@@ -98,15 +98,15 @@ def _open(laboratory: Laboratory, contender: Contender, law: str, seed: int) -> 
     return Rehearsed(model, seconds)
 
 
-def _retrain(laboratory: Laboratory, deletion: Deletion) -> Retrained:
-    rng = generator("stream", laboratory.name, deletion.law, deletion.fraction, deletion.seed)
+def _retrain(workbench: Workbench, deletion: Deletion) -> Retrained:
+    rng = generator("stream", workbench.name, deletion.law, deletion.fraction, deletion.seed)
     start = perf_counter()
-    weights = laboratory.sgd().optimum(laboratory.without(deletion), rng)
+    weights = workbench.sgd().optimum(workbench.without(deletion), rng)
     return Retrained(deletion, weights, perf_counter() - start)
 
 
 def _one(
-    laboratory: Laboratory,
+    workbench: Workbench,
     contender: Contender,
     opened: Rehearsed,
     name: str,
@@ -117,8 +117,8 @@ def _one(
     It pays for what it does: unlearning, evaluating and preparing for the next batch, retraining,
     and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone.
     """
-    policy, data, method = policy_of(name), laboratory.engine.shared(), opened.model.method
-    rng = generator("stream", laboratory.name, name, retrained[0].deletion.seed)
+    policy, data, method = policy_of(name), workbench.engine.shared(), opened.model.method
+    rng = generator("stream", workbench.name, name, retrained[0].deletion.seed)
     model = replace(opened.model, data=data, state=method.prepare(opened.model.state, data))
     test, gone = model.test, np.zeros(0, np.int64)
     everyone = np.arange(len(test))
@@ -145,7 +145,7 @@ def _one(
         model = replace(model, state=state)
         cost += after.seconds if verdict.retrain else 0.0
         cost += 0.0 if isinstance(policy, Always) else unlearning + preparing
-        best, now = laboratory.accuracy(after.weights), laboratory.accuracy(state.weights)
+        best, now = workbench.accuracy(after.weights), workbench.accuracy(state.weights)
         yield {
             "deleted": len(gone),
             "retrained": bool(verdict.retrain),
@@ -154,16 +154,16 @@ def _one(
             "seconds_retrain_sgd": after.seconds,
             "seconds_rehearsal": opened.seconds,
             "seconds_total": cost,
-            "acc_test_unlearned": laboratory.accuracy(updated),
+            "acc_test_unlearned": workbench.accuracy(updated),
             "acc_test_employed": now,
             "acc_test_retrained": best,
             "acc_err": accuracy_error(best, now),
             "acc_err_init": done.facts.acc_err_init,
             "acc_dis": accuracy_disparity(
-                laboratory.accuracy_deleted(after.weights, after.deletion),
-                laboratory.accuracy_deleted(updated, after.deletion),
+                workbench.accuracy_deleted(after.weights, after.deletion),
+                workbench.accuracy_deleted(updated, after.deletion),
             ),
             "estimate": done.facts.estimate,
-            "slope": baseline.slope,
+            "slope": model.baseline.slope,
             "seconds_spent": after.seconds + unlearning + preparing,
         }

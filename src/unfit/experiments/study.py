@@ -17,17 +17,21 @@ from unfit.experiments.agreement import Agreement, agreements, farther
 from unfit.experiments.claims import Claim, claims
 from unfit.experiments.figures import FIGURES, draw
 from unfit.experiments.findings import Findings, subject_of
-from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.machine import machine
 from unfit.experiments.plans import Effort, Plan, plans
 from unfit.experiments.runs import Run, Runs
 from unfit.experiments.sweep import StatusCallback, extend, sweep
 from unfit.experiments.table import Table
 from unfit.experiments.tables import BESIDE, TABLES
+from unfit.experiments.workbench import Workbench
 from unfit.progress import ProgressCallback
 
 PAPER = ("mnist-b", "mnist", "cifar2", "covtype", "higgs")
 QUICK = ("digits-b", "digits", "breast-cancer")
+
+
+# Its name is older than the word provenance; studies of every version have it.
+PROVENANCE = "makings.json"
 
 
 @dataclass(frozen=True)
@@ -62,10 +66,10 @@ class Drawn:
     share: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a study. runs done now, and finished in all; seconds it took this time, and that
-    all its runs took in whatever process."""
+    """The result of a study. done: runs done this time; finished: runs that there are by now;
+    seconds: how long it took this time."""
 
     findings: Findings
     figures: list[Drawn]
@@ -80,7 +84,7 @@ class Outcome:
     quick: bool
     written: list[Path] = field(default_factory=list)
     data: list[Table] = field(default_factory=list)  # what figures were drawn from
-    missing: list[Run] = field(default_factory=list)  # what the plans name and nobody ran
+    missing: list[Run] = field(default_factory=list)  # runs that the plans name and nobody did
 
 
 def chosen(names: Sequence[str]) -> list[Plan]:
@@ -110,34 +114,37 @@ def _reproduce(
 ) -> Outcome:
     start = monotonic()
     _check_folder(study)
-    laboratories = {
-        name: Laboratory(catalog.load(name, callbacks.preparing), study.folder / "models")
+    workbenches = {
+        name: Workbench(catalog.load(name, callbacks.preparing), study.folder / "models")
         for name in names
     }
-    _check_makings(study, laboratories)
+    _check_provenance(study, workbenches)
     runs = Runs(study.folder)
     effort = Effort(study.seeds or (2 if study.quick else None), 2 if study.quick else 1)
     wanted = {
-        plan.name: [run for lab in laboratories.values() for run in plan.runs(lab, effort)]
+        plan.name: [run for bench in workbenches.values() for run in plan.runs(bench, effort)]
         for plan in wanted_plans
     }
     done = 0
     if not study.draw:
         every = [run for named in wanted.values() for run in named]
-        done = sweep(runs, every, laboratories, study.workers, study.extensions, callbacks.running)
+        done = sweep(runs, every, workbenches, study.workers, study.extensions, callbacks.running)
     _note_machine(study, done, monotonic() - start)
-    outcome = finish(study, runs, wanted, laboratories, done)
+    outcome = finish(study, runs, wanted, workbenches, done)
     return replace(outcome, seconds=monotonic() - start)
 
 
 def finish(
-    study: Study, runs: Runs, wanted: Mapping[str, Sequence[Run]],
-    laboratories: dict[str, Laboratory], done: int,
-) -> Outcome:  # fmt: skip
-    """Figures, tables and claims from what is there. wanted: by the name of the plan."""
-    subjects = tuple(subject_of(lab.data) for lab in laboratories.values())
+    study: Study,
+    runs: Runs,
+    wanted: Mapping[str, Sequence[Run]],
+    workbenches: dict[str, Workbench],
+    done: int,
+) -> Outcome:
+    """Figures, tables and claims from the finished runs. wanted: runs by the name of their plan."""
+    subjects = tuple(subject_of(bench.data) for bench in workbenches.values())
     frame = runs.frame()
-    frame = frame[frame["dataset"].isin(laboratories)]
+    frame = frame[frame["dataset"].isin(workbenches)]
     findings = Findings(frame, subjects)
     figures, tables, data, written = [], [], [], []
     every = dict.fromkeys(run for named in wanted.values() for run in named)
@@ -163,18 +170,30 @@ def finish(
             tables.append(table)
             written.append(study.folder / "tables" / f"{plan.name}.txt")
     return Outcome(
-        findings, figures, tables, claims(findings), agreements(findings), farther(findings),
-        machine(), done, len(every) - len(missing), 0.0, study.quick, written, data, missing,
-    )  # fmt: skip
+        findings=findings,
+        figures=figures,
+        tables=tables,
+        claims=claims(findings),
+        agreements=agreements(findings),
+        farther=farther(findings),
+        machine=machine(),
+        done=done,
+        finished=len(every) - len(missing),
+        seconds=0.0,
+        quick=study.quick,
+        written=written,
+        data=data,
+        missing=missing,
+    )
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """One study at a time in a folder; the system frees it when a process dies."""
+    """One study at a time in a folder; the system releases the lock when a process dies."""
     folder.mkdir(parents=True, exist_ok=True)
     with disk.locked(folder / ".lock", wait=False) as mine:
         if not mine:
-            raise Unavailable(f"another process is at work in {folder}")
+            raise Unavailable(f"another process is working in {folder}")
         for left in (*folder.glob(f".*{disk.TEMPORARY}"), *folder.glob(f"*/.*{disk.TEMPORARY}")):
             disk.remove(left)
         yield
@@ -184,20 +203,20 @@ def _check_folder(study: Study) -> None:
     there = (study.folder / "runs.parquet").exists() or (study.folder / "runs.journal").exists()
     if there and not (study.resume or study.draw):
         raise Unavailable(
-            f"{study.folder} holds finished runs; --resume goes on from them, or name another "
+            f"{study.folder} holds finished runs; continue them with --resume, or name another "
             "--output"
         )
 
 
-def _check_makings(study: Study, laboratories: dict[str, Laboratory]) -> None:
-    """What runs depend on besides their settings must be what it was for those in the folder."""
-    path = study.folder / "makings.json"
+def _check_provenance(study: Study, workbenches: dict[str, Workbench]) -> None:
+    """Refuse to continue runs whose data sets or extensions have changed since."""
+    path = study.folder / PROVENANCE
     known = json.loads(path.read_text()) if path.exists() else {}
-    now = {f"data set {name}": lab.makings for name, lab in laboratories.items()}
+    now = {f"data set {name}": bench.provenance for name, bench in workbenches.items()}
     for file in study.extensions:
         now[f"file {file.name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
-    for what, made_of in now.items():
-        if known.get(what, made_of) != made_of:
+    for what, provenance in now.items():
+        if known.get(what, provenance) != provenance:
             raise Unavailable(
                 f"{what} is not what it was for the runs in {study.folder}; name another --output"
             )

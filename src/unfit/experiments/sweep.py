@@ -1,9 +1,9 @@
-"""Doing many runs: what is missing, in groups, over processes, with an estimate of what is left.
+"""Many runs: those that are missing, in groups, over processes, with an estimate of the time left.
 
 One process hands out groups and writes the table; workers do the runs and send each row when it is
-finished. A worker that dies takes nothing finished with it; when the first process dies, the
-workers die with it, in the middle of whatever they do. Timings and streams come last, one process
-with all cores.
+finished. When a worker dies, nothing that was finished is lost; when the first process dies, the
+workers end at once, in the middle of a run. Timings and streams come last, in one process with all
+cores.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ from unfit.core.kernels.parallel import available_threads
 from unfit.data import catalog
 from unfit.errors import BadInput, UnfitError
 from unfit.experiments.contenders import CONTENDERS
-from unfit.experiments.doing import ALONE, do, groups
-from unfit.experiments.laboratory import Laboratory
 from unfit.experiments.runs import Run, Runs
+from unfit.experiments.tasks import ALONE, groups, run_group
+from unfit.experiments.workbench import Workbench
 
 
 @dataclass(frozen=True)
 class SweepStatus:
-    """done and total runs; what is being done; seconds left, if they can be told yet."""
+    """Runs done and in all; what is being done; seconds left, once they can be estimated."""
 
     done: int
     total: int
@@ -44,12 +44,16 @@ StatusCallback = Callable[[SweepStatus], None]
 
 
 def sweep(
-    runs: Runs, wanted: Iterable[Run], laboratories: dict[str, Laboratory], workers: int,
-    extensions: Sequence[Path] = (), callback: StatusCallback | None = None,
-) -> int:  # fmt: skip
-    """Do what is missing of the wanted runs; how many that were."""
+    runs: Runs,
+    wanted: Iterable[Run],
+    workbenches: dict[str, Workbench],
+    workers: int,
+    extensions: Sequence[Path] = (),
+    callback: StatusCallback | None = None,
+) -> int:
+    """Do those of the wanted runs that are missing, and return how many they were."""
     missing = runs.missing(wanted)
-    meter = _Meter(missing, laboratories, callback)
+    meter = _Meter(missing, workbenches, callback)
     together = groups(run for run in missing if run.kind not in ALONE)
     alone = groups(run for run in missing if run.kind in ALONE)
     try:
@@ -73,9 +77,10 @@ def _spread(
         for number in range(workers):
             ours, theirs = context.Pipe()
             process = context.Process(
-                target=work, daemon=True,
+                target=work,
+                daemon=True,
                 args=(theirs, runs.folder / "models", number, threads, tuple(extensions)),
-            )  # fmt: skip
+            )
             process.start()
             theirs.close()
             pipes[ours] = process
@@ -98,9 +103,12 @@ def _give(pipe: Connection, waiting: list[list[Run]]) -> list[Run] | None:
 
 
 def _receive(
-    pipe: Connection, pipes: dict[Connection, Any], runs: Runs, waiting: list[list[Run]],
+    pipe: Connection,
+    pipes: dict[Connection, Any],
+    runs: Runs,
+    waiting: list[list[Run]],
     meter: "_Meter",
-) -> None:  # fmt: skip
+) -> None:
     """One message of a worker: a finished run, the end of a group (None), or an error."""
     try:
         message = pipe.recv()
@@ -110,8 +118,8 @@ def _receive(
         if process.exitcode:
             doing = meter.doing.get(pipe, "")
             raise BadInput(
-                f"a worker ended with code {process.exitcode} while doing {doing}; what was "
-                "finished is kept, --resume goes on (with fewer --workers if memory ran out)"
+                f"a worker ended with code {process.exitcode} while doing {doing}; finished runs "
+                "are kept, continue with --resume (and fewer --workers if memory ran out)"
             ) from None
         return
     if isinstance(message, Exception):
@@ -134,15 +142,15 @@ def work(
         if threads < len(mine):
             start = number * threads
             os.sched_setaffinity(0, {mine[(start + i) % len(mine)] for i in range(threads)})
-    laboratory: Laboratory | None = None
+    workbench: Workbench | None = None
     try:
         with threadpool_limits(threads):
             extend(extensions)
             while (group := pipe.recv()) is not None:
                 name = group[0].dataset
-                if laboratory is None or laboratory.name != name:
-                    laboratory = Laboratory(catalog.load(name), models)
-                for row in _said(laboratory, group):
+                if workbench is None or workbench.name != name:
+                    workbench = Workbench(catalog.load(name), models)
+                for row in _finished(workbench, group):
                     pipe.send(row)
                 pipe.send(None)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
@@ -152,17 +160,17 @@ def work(
 
 
 def _die_with_parent() -> None:
-    """A run nobody waits for must not slow down those that are timed after it."""
+    """A run that nobody waits for would slow down those that are timed after it."""
     parent = parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _said(laboratory: Laboratory, group: list[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
-    """The rows of a group; whatever goes wrong in one names what was being done."""
+def _finished(workbench: Workbench, group: list[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """The finished runs of a group; an error says what was being done."""
     try:
-        yield from do(laboratory, group)
+        yield from run_group(workbench, group)
     except (UnfitError, GeneratorExit, KeyboardInterrupt):
         raise
     except Exception as error:
@@ -171,12 +179,12 @@ def _said(laboratory: Laboratory, group: list[Run]) -> Iterator[tuple[Run, dict[
             p for p in (first.kind, first.dataset, first.method, first.law) if p != "-"
         )
         raise BadInput(
-            f"{where}: {type(error).__name__}: {error}; what was finished is kept"
+            f"{where}: {type(error).__name__}: {error}; finished runs are kept"
         ) from error
 
 
 def extend(paths: Iterable[Path]) -> None:
-    """Import files that add methods, data sets or laws."""
+    """Import the files that add methods, data sets or laws."""
     for path in paths:
         if not path.is_file():
             raise BadInput(f"there is no file {path}")
@@ -197,15 +205,16 @@ def extend(paths: Iterable[Path]) -> None:
 
 
 class _Meter:
-    """Progress by work rather than by count: a model of what a run costs, scaled by experience."""
+    """Progress by work rather than by count: the cost of runs by a model, scaled by the time that
+    finished runs took."""
 
     def __init__(
         self,
         runs: Sequence[Run],
-        laboratories: dict[str, Laboratory],
+        workbenches: dict[str, Workbench],
         callback: StatusCallback | None,
     ) -> None:
-        self.cost = {run: cost(run, laboratories[run.dataset]) for run in runs}
+        self.cost = {run: cost(run, workbenches[run.dataset]) for run in runs}
         self.total, self.left = len(runs), sum(self.cost.values())
         self.done, self.spent = 0, 0.0
         self.doing: dict[Connection, str] = {}
@@ -232,9 +241,9 @@ class _Meter:
             self._callback(SweepStatus(self.done, self.total, tuple(self.doing.values()), left))
 
 
-def cost(run: Run, laboratory: Laboratory) -> float:
-    """About how much arithmetic a run is, in multiplications."""
-    data = laboratory.data
+def cost(run: Run, workbench: Workbench) -> float:
+    """About how many multiplications a run takes."""
+    data = workbench.data
     n, d, k = data.n, data.d, max(1, data.k if data.k > 2 else 1)
     training = 2.0 * data.training.epochs * n * d * k
     if run.kind in ("retrain", "stream"):

@@ -1,19 +1,19 @@
-"""A table of facts, written as text, CSV or LaTeX."""
+"""A table of facts, written as text, CSV, LaTeX or Markdown."""
 
-import csv
-import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from unfit import disk
 
 Cell = str | float | int | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
-    """formats: one per column, as for `format`; empty for text. note: what to know of it."""
+    """formats: one per column, as for `format`; empty for text. note: stands below the table."""
 
     name: str
     title: str
@@ -23,6 +23,7 @@ class Table:
     note: str = ""
 
     def cells(self) -> list[list[str]]:
+        """The rows as they are shown."""
         return [
             [_shown(value, spec) for value, spec in zip(row, self.formats, strict=True)]
             for row in self.rows
@@ -31,43 +32,35 @@ class Table:
     def text(self) -> str:
         cells = [list(self.columns), *self.cells()]
         widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
-        lines = [self.title, ""]
-        for number, row in enumerate(cells):
-            lines.append("  ".join(self._aligned(c, w, i) for i, (c, w) in
-                                   enumerate(zip(row, widths, strict=True))).rstrip())  # fmt: skip
-            if number == 0:
-                lines.append("  ".join("-" * w for w in widths))
-        return "\n".join([*lines, *(["", self.note] if self.note else [])]) + "\n"
+        cells.insert(1, ["-" * width for width in widths])
+        lines = ["  ".join(map(self._aligned, row, widths, self.formats)).rstrip() for row in cells]
+        note = ["", self.note] if self.note else []
+        return "\n".join([self.title, "", *lines, *note]) + "\n"
 
-    def _aligned(self, cell: str, width: int, column: int) -> str:
-        return cell.rjust(width) if self.numeric(column) else cell.ljust(width)
+    @staticmethod
+    def _aligned(cell: str, width: int, spec: str) -> str:
+        return cell.rjust(width) if spec else cell.ljust(width)
 
     def numeric(self, column: int) -> bool:
         return self.formats[column] != ""
 
     def csv(self) -> str:
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.columns)
-        writer.writerows(self.rows)
-        return out.getvalue()
+        """The values themselves, with all their digits."""
+        frame = pd.DataFrame(list(self.rows), columns=list(self.columns), dtype=object)
+        return str(frame.to_csv(index=False, lineterminator="\n"))
 
     def latex(self) -> str:
-        kinds = "".join("r" if self.numeric(i) else "l" for i in range(len(self.columns)))
-        lines = [r"\begin{tabular}{" + kinds + "}", r"\toprule"]
-        lines.append(" & ".join(_escaped(c) for c in self.columns) + r" \\")
-        lines.append(r"\midrule")
-        lines += [" & ".join(_escaped(c) for c in row) + r" \\" for row in self.cells()]
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        kinds = "".join("r" if spec else "l" for spec in self.formats)
+        shown = pd.DataFrame(self.cells(), columns=list(self.columns))
+        return str(shown.to_latex(index=False, column_format=kinds, escape=True))
 
     def markdown(self) -> str:
-        lines = ["| " + " | ".join(self.columns) + " |"]
-        marks = ["---:" if self.numeric(i) else "---" for i in range(len(self.columns))]
-        lines.append("|" + "|".join(marks) + "|")
-        lines += [
-            "| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in self.cells()
-        ]
-        return "\n".join(lines) + "\n"
+        # pandas would need another package for this
+        lines = [list(self.columns), ["---:" if spec else "---" for spec in self.formats]]
+        lines += [[cell.replace("|", "\\|") for cell in row] for row in self.cells()]
+        head, marks, *rows = lines
+        shown = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+        return "\n".join([shown[0], "|" + "|".join(marks) + "|", *shown[1:]]) + "\n"
 
     def write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,9 +72,3 @@ def _shown(value: Cell, spec: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     return str(value) if spec == "" or isinstance(value, str) else format(value, spec)
-
-
-def _escaped(text: str) -> str:
-    for character in "\\&%#_":
-        text = text.replace(character, "\\" + character if character != "\\" else "/")
-    return text

@@ -15,35 +15,35 @@ from time import perf_counter
 from typing import Any
 
 from unfit.experiments.contenders import CONTENDERS
-from unfit.experiments.laboratory import Deletion, Laboratory
 from unfit.experiments.machine import machine
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
+from unfit.experiments.workbench import Deletion, Workbench
 from unfit.methods import METHODS, Method, Settings, State
 
 ENOUGH, AT_MOST = 2.0, 9  # seconds, and times, that one thing is measured
 ALIKE = 4  # unlearning is measured beside SGD unless it is so many times faster
 
 
-def timings(laboratory: Laboratory, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
+def timings(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
     """Runs of one deletion: methods x tau x sigma, each against two retrainings."""
-    deletion = laboratory.deletion(runs[0].law, runs[0].fraction, runs[0].seed)
+    deletion = workbench.deletion(runs[0].law, runs[0].fraction, runs[0].seed)
     start = perf_counter()
-    by_sgd = _sgd(laboratory, deletion)
-    retraining = shortest(by_sgd), shortest(_exact(laboratory, deletion))
+    by_sgd = _sgd(workbench, deletion)
+    retraining = shortest(by_sgd), shortest(_exact(workbench, deletion))
     here = machine()
     state_of: tuple[object, State, float] | None = None
     for run in runs:
         contender = CONTENDERS[run.method]
         wanted = (run.method, run.sigma)
         if state_of is None or state_of[0] != wanted:
-            trained = laboratory.trained_by(contender, run.sigma, run.seed)
-            method = laboratory.method(contender, run.sigma)
+            trained = workbench.trained_by(contender, run.sigma, run.seed)
+            method = workbench.method(contender, run.sigma)
             before = perf_counter()
-            state = method.prepare(trained, laboratory.engine)
+            state = method.prepare(trained, workbench.engine)
             state_of = wanted, state, perf_counter() - before
-        method = laboratory.method(contender, run.sigma, run.tau, len(deletion.rows))
-        work = Unlearning(laboratory, method, state_of[1], deletion)
+        method = workbench.method(contender, run.sigma, run.tau, len(deletion.rows))
+        work = Unlearning(workbench, method, state_of[1], deletion)
         unlearn, sgd = beside(work, by_sgd, retraining[0])
         yield (
             run,
@@ -84,9 +84,9 @@ class Unlearning:
     """A deletion from a prepared state, again and again."""
 
     def __init__(
-        self, laboratory: Laboratory, method: Method, state: State, deletion: Deletion
+        self, workbench: Workbench, method: Method, state: State, deletion: Deletion
     ) -> None:
-        self._engine, self._method, self._rows = laboratory.engine, method, deletion.rows
+        self._engine, self._method, self._rows = workbench.engine, method, deletion.rows
         self._state = self._ready = state
         self._rng = generator("timing")
         # Once off the clock, to compile: two mini-batches use what many do, a replay of one row
@@ -122,15 +122,15 @@ def beside(work: Unlearning, by_sgd: Callable[[], object], sgd: float) -> tuple[
     return min(unlearn), min(retrain)
 
 
-def _sgd(laboratory: Laboratory, deletion: Deletion) -> Callable[[], object]:
+def _sgd(workbench: Workbench, deletion: Deletion) -> Callable[[], object]:
     """The paper's training on what is left, compiled."""
-    sgd, rng, without = laboratory.sgd(), generator("timing"), laboratory.without(deletion)
+    sgd, rng, without = workbench.sgd(), generator("timing"), workbench.without(deletion)
     type(sgd)(replace(sgd.settings, epochs=1)).optimum(without, rng)
     return lambda: sgd.optimum(without, rng)
 
 
-def _exact(laboratory: Laboratory, deletion: Deletion) -> Callable[[], object]:
+def _exact(workbench: Workbench, deletion: Deletion) -> Callable[[], object]:
     newton, rng = METHODS["retrain"](Settings(solver="newton", tol=1e-8)), generator("timing")
-    start = newton.optimum(laboratory.engine, rng, start=laboratory.initial(deletion.seed))
-    state = State("retrain", start, laboratory.engine.n_remaining)
-    return lambda: newton.unlearn(state, laboratory.engine, deletion.rows, rng)
+    start = newton.optimum(workbench.engine, rng, start=workbench.initial(deletion.seed))
+    state = State("retrain", start, workbench.engine.n_remaining)
+    return lambda: newton.unlearn(state, workbench.engine, deletion.rows, rng)

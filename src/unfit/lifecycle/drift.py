@@ -14,7 +14,7 @@ from unfit.core.factors import Cholesky
 from unfit.core.metrics import Quality, quality
 from unfit.core.objective import Rows, class_probabilities, margins
 from unfit.engines.base import Engine
-from unfit.lifecycle.pipeline import PipelineModel, Step
+from unfit.lifecycle.pipeline import Step, TrainedModel
 from unfit.methods.base import Method, State
 
 _CLOSE = 1e-3  # a bound so small needs no better estimate
@@ -61,14 +61,14 @@ def held_out_quality(weights: np.ndarray, test: Rows) -> Quality:
 
 
 def measured(
-    made: Step, model: PipelineModel, deleted: np.ndarray, held_out: np.ndarray, since: float
+    made: Step, model: TrainedModel, deleted: np.ndarray, held_out: np.ndarray, since: float
 ) -> Step:
     """A step with what it did to the model among its facts.
 
     held_out: positions of the test rows that are still there. since: the change of log-loss by
     earlier steps since training; each is measured on the people held out at the time.
     """
-    test = model.test_rows().take(held_out)
+    test = model.test.take(held_out)
     distance, state = distance_left(model.method, made.state, model.data, deleted)
     was, now = (
         quality(class_probabilities(margins(test.X, one.centre)), test.codes).log_loss

@@ -6,7 +6,7 @@ Rows, randomness and everything else are handed in. May know methods, engines an
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -48,30 +48,12 @@ class Baseline:
         return cls(**fields)
 
 
-class PipelineModel(Protocol):
-    """What the pipeline needs of a model. A workspace's model has it, and so has `TrainedModel`.
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A model as the pipeline needs it: with the rows it was trained on and is evaluated on.
 
     initially_correct: which test rows the baseline's model got right.
     """
-
-    @property
-    def method(self) -> Method: ...
-    @property
-    def data(self) -> Engine: ...
-    @property
-    def state(self) -> State: ...
-    @property
-    def baseline(self) -> Baseline: ...
-    @property
-    def initially_correct(self) -> np.ndarray: ...
-    @property
-    def class_names(self) -> Sequence[str]: ...
-    def test_rows(self) -> Rows: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainedModel:
-    """A model just trained, with the rows it was trained and evaluated on."""
 
     method: Method
     data: Engine
@@ -80,9 +62,6 @@ class TrainedModel:
     state: State
     baseline: Baseline
     initially_correct: np.ndarray
-
-    def test_rows(self) -> Rows:
-        return self.test
 
 
 @dataclass(frozen=True)
@@ -194,7 +173,7 @@ def rehearse(
 
 
 def step(
-    model: PipelineModel,
+    model: TrainedModel,
     deleted: np.ndarray,
     held_out: np.ndarray,
     rng: np.random.Generator,
@@ -213,7 +192,7 @@ def step(
         with phase("unlearn"):
             state = model.method.unlearn(state, data, deleted, rng)
     initial = float(model.initially_correct[held_out].mean())
-    now = float(correct(state.weights, model.test_rows())[held_out].mean())
+    now = float(correct(state.weights, model.test)[held_out].mean())
     error = sape(initial, now)
     facts = Facts(
         rows=baseline.rows,

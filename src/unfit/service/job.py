@@ -20,7 +20,7 @@ def main(folder: Path, id: int, holder: str) -> None:
     with Workspace(folder) as workspace:
         workspace.work_as("a job of the service")
         jobs = workspace.store.jobs
-        workspace.store.require(workspace.store.lease(holder))
+        workspace.store.require_lease(workspace.store.lease(holder))
         (job,) = jobs.find(id=id)
         if job.kind == "audit" and hasattr(os, "SCHED_IDLE"):  # nothing waits for an audit
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

@@ -94,7 +94,7 @@ class Worker:
                 else:
                     log_event(self._logger, "lease-taken", worker=self._holder)
                 self._lost.clear()
-                self._workspace.store.require(self._lease)
+                self._workspace.store.require_lease(self._lease)
                 return True
             self._stop.wait(0.2)
             again = self._lease.read()

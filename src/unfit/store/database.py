@@ -8,7 +8,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
 
@@ -19,12 +19,18 @@ CHUNK = 5000  # rows per statement
 _T = TypeVar("_T")
 
 
+class HeldLock(Protocol):
+    """The writer's lock. term: the one in which this process holds it; None if it does not."""
+
+    term: int | None
+
+
 class ModelDatabase:
     """Reads and writes the records of one model in a database that may hold several.
 
-    digest_key: is kept elsewhere, so that nobody can guess ids from their digests. held_term: of
-    the writer's lock, while this process holds it. fence: is called first in every transaction
-    that only the holder of a lease may make; it raises if the lease is lost.
+    digest_key: is kept elsewhere, so that nobody can guess ids from their digests. lock: the
+    writer's lock of this process, if it has one. fence: the first thing in every transaction that
+    only the holder of a lease may make; it raises if the lease is lost.
     """
 
     def __init__(self, engine: sa.Engine, model_id: int, digest_key: Callable[[], bytes]) -> None:
@@ -32,7 +38,7 @@ class ModelDatabase:
         self.model_id = model_id
         self.sqlite = engine.dialect.name == "sqlite"
         self.mine = models.c.id == model_id
-        self.held_term: Callable[[], int | None] = lambda: None
+        self.lock: HeldLock | None = None
         self.fence: Callable[[sa.Connection], None] = lambda _: None
         self.last_change = 0  # the number that the last commit of this process has drawn
         self._digest_key = digest_key
@@ -62,7 +68,7 @@ class ModelDatabase:
             yield connection
 
     def require_term(self, connection: sa.Connection) -> None:
-        held = self.held_term()
+        held = None if self.lock is None else self.lock.term
         if held is not None:
             term = sa.select(models.c.term).where(self.mine)
             if connection.execute(term).scalar_one() != held:

@@ -37,6 +37,7 @@ class Requests:
         """
         digest = self._database.digest
         fingerprint = digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
+        named = [(kind, value, digest(kind, value.strip())) for kind, value in ids]
         same_key = self._mine & (requests.c.key == key)
         with self._database.queueing() as connection:
             known = sa.select(requests.c.id, requests.c.fingerprint).where(same_key)
@@ -57,7 +58,6 @@ class Requests:
                 submitted_at=now,
                 submitted_by=by,
             )
-            named = ((kind, value, digest(kind, value.strip())) for kind, value in ids)
             rows = (
                 {"request_id": id, "kind": kind, "value": value, "digest": digest}
                 for kind, value, digest in named

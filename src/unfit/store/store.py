@@ -13,7 +13,7 @@ from unfit.store.audits import Audits
 from unfit.store.change_counter import ChangeCounter
 from unfit.store.commit import Commit, Committer
 from unfit.store.connections import open_engine
-from unfit.store.database import ModelDatabase, explained
+from unfit.store.database import HeldLock, ModelDatabase, explained
 from unfit.store.decisions import Decisions
 from unfit.store.forgotten import Forgotten
 from unfit.store.jobs import Jobs
@@ -86,16 +86,16 @@ class Store:
             return commit.version
 
     def lease(self, holder: str) -> Lease:
-        """The lease on this model, for one worker. `require` makes every commit depend on it."""
+        """The lease on this model, for one worker."""
         return Lease(self.database, holder)
 
-    def require(self, lease: Lease) -> None:
+    def require_lease(self, lease: Lease) -> None:
         """From now on, commits, reports and jobs of this process need the lease."""
         self.database.fence = lease.fence
 
-    def require_term(self, held_term: Callable[[], int | None]) -> None:
-        """From now on, changes need the writer's lock in the term that it was taken in."""
-        self.database.held_term = held_term
+    def require_lock(self, lock: HeldLock) -> None:
+        """From now on, what changes while the lock is held needs it in the term it was taken in."""
+        self.database.lock = lock
 
     def change_counter(self) -> ChangeCounter:
         """A connection of its own that tells cheaply whether anything has changed."""

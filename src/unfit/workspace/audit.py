@@ -35,7 +35,7 @@ from unfit.workspace.requests import forgotten_before
 from unfit.workspace.retention import LABEL
 from unfit.workspace.session import Session
 
-_ASKED = ("threshold",)  # no finding
+_ASKED = ("threshold",)  # asked for, not found
 _OF_DELETED = (
     *(f.name for f in fields(Audit) if f.name.startswith("deleted_")),
     "acc_dis",
@@ -45,7 +45,7 @@ _OF_DELETED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """An audit with where it was made and what is known of the deleted rows."""
+    """An audit, with the version it was made of and what is known of the deleted rows."""
 
     audit: Audit
     version: int
@@ -58,12 +58,12 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """Of the weights, unless the constants that encode the rows remember somebody."""
+        """What the weights show, unless the constants that encode the rows remember somebody."""
         return "not forgotten" if self.constants else self.audit.outcome
 
     @property
     def passed(self) -> bool | None:
-        """Whether it is forgotten; None where the audit cannot tell."""
+        """Whether everybody is forgotten; None if the audit cannot tell."""
         return {"forgotten": True, "not forgotten": False, "cannot tell": None}[self.outcome]
 
     @property
@@ -75,7 +75,7 @@ class Report:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Report":
-        """From what `as_dict` gave, as the records keep it."""
+        """From a dictionary that `as_dict` made, as the records keep it."""
         others = [f.name for f in fields(cls) if f.name not in ("audit", "id", "constants")]
         return cls(
             audit=Audit.of(content),
@@ -84,10 +84,10 @@ class Report:
         )
 
     def recorded(self, min_rows: int) -> "Report":
-        """What is kept of it for good: it must not be an equation about somebody.
+        """The part that is kept for good. Nobody's values may be computed from it.
 
-        Figures are rounded to three digits. Those of the deleted rows are left out where fewer
-        than min_rows were at hand: the log-loss of one row is what the model says of that person.
+        Figures are rounded to three digits. Those of the deleted rows are left out if fewer than
+        min_rows were available: the log-loss of one row is what the model says of that person.
         """
         found: dict[str, Any] = {
             f.name: _rounded(value)
@@ -101,7 +101,7 @@ class Report:
 
     @property
     def too_few(self) -> bool:
-        """Whether the figures of deleted rows are left out, though some were at hand."""
+        """Whether the figures of deleted rows are left out because too few were available."""
         return self.n_available > 0 and self.audit.deleted_probabilities_differ is None
 
     def as_dict(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def _rounded(value: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """All an audit looks at, in memory: erasures may go on while it is weighed."""
+    """All that an audit looks at, copied: erasures go on while it is weighed."""
 
     version: Version
     method: Method
@@ -218,16 +218,16 @@ def _from_file(path: Path, model: Model, config: Config, store: Store) -> Rows:
 
 
 def _check_gone(source: Source, model: Model, roles: Roles, store: Store) -> None:
-    """Only rows that were forgotten here say what is left of them; a label is needed to count."""
+    """Refuse rows of a file that were not forgotten here: they say nothing of what is left."""
     columns = source.columns()
     known = [name for name in (roles.row_id, roles.subject) if name is not None]
-    if not known:  # rows go by their numbers, which a file of some of them does not have
+    if not known:  # rows are named by their numbers, which a file of some rows does not have
         return
     name = next((one for one in known if one in columns), None)
     if name is None:
         raise BadInput(
-            f"{source.name} has no column {' or '.join(map(repr, known))}: it tells an audit that "
-            "the rows are those that were forgotten"
+            f"{source.name} has no column {' or '.join(map(repr, known))}; an audit needs it to "
+            "check that these rows were forgotten"
         )
     kind: IdKind = "row" if name == roles.row_id else "subject"
     rows: Counter[str | None] = Counter()
@@ -237,15 +237,14 @@ def _check_gone(source: Source, model: Model, roles: Roles, store: Store) -> Non
     there = sum(n for text, n in rows.items() if text and _remembered(model, kind, text))
     if there:
         raise BadInput(
-            f"{source.name} holds {there:,} rows of people who are still remembered; give the "
-            "deleted rows only"
+            f"{source.name} holds {there:,} rows of people who are still remembered; leave them out"
         )
     gone = forgotten_before(store, [(kind, text) for text in rows if text])
     strange = sum(n for text, n in rows.items() if text is None or (kind, text) not in gone)
     if strange:
         raise BadInput(
-            f"{source.name} holds {strange:,} rows whose {name!r} is not of anybody who was "
-            "forgotten here; give the deleted rows only"
+            f"{source.name} holds {strange:,} rows whose {name!r} is not that of anybody forgotten "
+            "here; leave them out"
         )
 
 

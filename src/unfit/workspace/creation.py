@@ -42,7 +42,7 @@ class Created:
 
     @property
     def remarks(self) -> list[str]:
-        """What a person should know of columns that are read otherwise than they may think."""
+        """Remarks on columns that are read in a way that a person may not expect."""
         return [said for column in self.columns if (said := column.remark()) is not None]
 
 
@@ -79,22 +79,12 @@ def init(
     """Make a workspace: one pass over the source, then unfit.toml. Trains nothing.
 
     options: settings of an installed format. delimiter, encoding, decimal: of a CSV file; detected
-    where they are clear. numeric: columns
-    of numbers in which whatever is none is taken for missing. drop_missing: rows without a label,
-    subject or row id are left out instead of refused.
+    if they are not given. numeric: columns of numbers, in which any other text counts as missing.
+    drop_missing: leave rows without a label, subject or row id out instead of refusing them.
     """
     folder = Path(folder)
-    layout = Layout(folder)
-    if layout.config.exists():
-        raise BadInput(f"{folder} is a workspace already; name another with --workspace")
-    if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder} is a file; a workspace is a folder")
-    if decimal not in (None, ".", ","):
-        raise BadInput(f"--decimal {decimal}: a fraction stands after '.' or ','")
-    if method not in METHODS:
-        raise BadInput(f"--method {method}: there are {', '.join(METHODS)}")
-    if not 0 < test_share < 1:
-        raise BadInput(f"--test-share {test_share:g}: a share is between 0 and 1, such as 0.2")
+    _check_folder(folder)
+    _check_choices(decimal=decimal, method=method, test_share=test_share, store=store)
     asked = replace(
         _source(source, folder, table, query),
         format=format,
@@ -103,27 +93,12 @@ def init(
         encoding=encoding,
         options=dict(options or {}),
     )
-    location = _location(asked, source)
-    rows = open_source(location)
+    rows = open_source(_location(asked, source))
     asked = _with_dialect(asked, rows)
-    names = rows.columns()
-    if label is None:
-        if "label" not in names:
-            raise BadInput(
-                f"--label is missing: which column is to be predicted? There are {_few(names)}"
-            )
-        label = "label"
+    label = _label(label, rows)
     roles = RolesTable(label, subject, row_id, tuple(positive), drop_missing)
     _check_roles(rows, roles, ignore)
-    if not store.startswith(("sqlite", "postgres", "$")):
-        raise BadInput(f"--store {store}: unfit keeps its records in sqlite or a postgresql:// URL")
-    for given in [label, subject, row_id, *ignore, *numeric]:
-        if given is not None and given not in names:
-            raise BadInput(f"{rows.name} has no column {given!r}; there are {_few(names)}")
-    taken = {label, subject, row_id, *ignore}
-    features = [name for name in names if name not in taken]
-    if len(features) > MAX_COLUMNS:
-        raise BadInput(f"{rows.name} has {len(features):,} columns; unfit takes {MAX_COLUMNS:,}")
+    features = _features(rows, roles, ignore, numeric)
     wanted = Wanted(
         features=[*features, label],
         required=[name for name in (label, subject, row_id) if name],
@@ -151,14 +126,7 @@ def init(
         norm=norm or ("fitted" if method == "deltagrad" else "none"),
         retention=configuration.retention(audit_window, f"../{deletion_list_name(folder)}"),
     )
-    fresh = not folder.exists()
-    disk.private_folder(folder)
-    try:
-        disk.write(layout.config, toml.render(config, chosen).encode())
-    except BaseException:
-        if fresh:
-            folder.rmdir()
-        raise
+    _write(folder, toml.render(config, chosen))
     return Created(
         folder=folder,
         rows=looked.rows,
@@ -171,13 +139,68 @@ def init(
     )
 
 
+def _check_folder(folder: Path) -> None:
+    if Layout(folder).config.exists():
+        raise BadInput(f"{folder} is a workspace already; name another with --workspace")
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; a workspace is a folder")
+
+
+def _check_choices(*, decimal: str | None, method: str, test_share: float, store: str) -> None:
+    if decimal not in (None, ".", ","):
+        raise BadInput(f"--decimal {decimal}: the decimal separator is '.' or ','")
+    if method not in METHODS:
+        raise BadInput(f"--method {method}: there are {', '.join(METHODS)}")
+    if not 0 < test_share < 1:
+        raise BadInput(f"--test-share {test_share:g}: a share is between 0 and 1, such as 0.2")
+    if not store.startswith(("sqlite", "postgres", "$")):
+        raise BadInput(f"--store {store}: unfit keeps its records in sqlite or a postgresql:// URL")
+
+
+def _label(given: str | None, rows: Source) -> str:
+    """The name of the column to predict; by default 'label', if there is one."""
+    names = rows.columns()
+    if given is None and "label" not in names:
+        raise BadInput(
+            f"--label is missing: which column is to be predicted? There are {_few(names)}"
+        )
+    return "label" if given is None else given
+
+
+def _features(
+    rows: Source, roles: RolesTable, ignore: Sequence[str], numeric: Sequence[str]
+) -> list[str]:
+    """The columns that have no other role."""
+    names = rows.columns()
+    for given in [roles.label, roles.subject, roles.row_id, *ignore, *numeric]:
+        if given is not None and given not in names:
+            raise BadInput(f"{rows.name} has no column {given!r}; there are {_few(names)}")
+    taken = {roles.label, roles.subject, roles.row_id, *ignore}
+    features = [name for name in names if name not in taken]
+    if len(features) > MAX_COLUMNS:
+        raise BadInput(f"{rows.name} has {len(features):,} columns; unfit takes {MAX_COLUMNS:,}")
+    return features
+
+
+def _write(folder: Path, text: str) -> None:
+    """Write unfit.toml, and the folder if it does not exist."""
+    fresh = not folder.exists()
+    disk.private_folder(folder)
+    try:
+        disk.write(Layout(folder).config, text.encode())
+    except BaseException:
+        if fresh:
+            folder.rmdir()
+        raise
+
+
 def _with_dialect(asked: SourceTable, rows: Source) -> SourceTable:
     """What was detected in a CSV file is written down; other sources have no dialect."""
     if rows.dialect is not None:
         return replace(asked, delimiter=rows.dialect.delimiter, encoding=rows.dialect.encoding)
     for option, given in (("--delimiter", asked.delimiter), ("--encoding", asked.encoding)):
         if given is not None:
-            raise BadInput(f"{option} goes with a CSV file, which {rows.name} is not")
+            raise BadInput(f"{option} applies to CSV files, and {rows.name} is not one")
     return asked
 
 
@@ -188,15 +211,15 @@ def _check_lacking(looked: Look, roles: RolesTable, where: str) -> None:
         what = "label" if name == roles.label else "subject" if name == roles.subject else "row id"
         rows = f"row {first}" if count == 1 else f"{count:,} rows, the first of them {first},"
         raise BadInput(
-            f"{where}: {what} {name!r} is missing in {rows}; --drop-missing leaves rows without "
-            "label, subject or row id out"
+            f"{where}: {what} {name!r} is missing in {rows}; --drop-missing leaves out rows "
+            "without a label, subject or row id"
         )
 
 
 def _make_numeric(
     found: dict[str, Profile], numeric: Sequence[str], features: set[str], where: str
 ) -> None:
-    """Columns that are numbers because somebody says so."""
+    """Treat columns as numbers because the caller says so."""
     for name in numeric:
         if name not in features:
             raise BadInput(f"--numeric {name}: that column is the label, an id or left out")
@@ -208,8 +231,8 @@ def _make_numeric(
         if column.unclear:
             text, row = column.strays[0]
             raise BadInput(
-                f"{where}: column {name!r}: {text!r} in row {row} may have a fraction after the "
-                "comma or thousands before it; say which with --decimal , or --decimal ."
+                f"{where}: column {name!r}: the comma of {text!r} in row {row} may separate "
+                "decimals or thousands; say which with --decimal , or --decimal ."
             )
         found[name] = replace(column, seen="numeric", lenient=True)
 
@@ -221,7 +244,7 @@ def _source(source: str | Path, folder: Path, table: str | None, query: str | No
     if "://" in text or text.startswith("$"):
         return SourceTable(url=text, table=table, query=query)
     if table or query:
-        raise BadInput("--table and --query go with a database URL")
+        raise BadInput("--table and --query apply to a database URL")
     path = os.path.relpath(Path(text).expanduser().resolve(), folder.resolve())
     return SourceTable(path=path)
 
@@ -253,7 +276,7 @@ def _check_label(found: Profile, roles: RolesTable) -> None:
             "column with few of them, or those that count with --positive"
         )
     if found.distinct < 2:
-        raise BadInput(f"label {found.name!r} has one value only; there is nothing to predict")
+        raise BadInput(f"label {found.name!r} has only one value; there is nothing to predict")
 
 
 def _choose(found: Sequence[Profile], where: str) -> tuple[list[Profile], list[str]]:
@@ -262,13 +285,13 @@ def _choose(found: Sequence[Profile], where: str) -> tuple[list[Profile], list[s
             raise BadInput(f"{where}: column {p.name!r} holds dates; {DATE_ADVICE}")
         if p.seen == "unusable" and p.missing < p.rows:
             raise BadInput(
-                f"{where}: column {p.name!r} holds {p.type}, which is no number, truth value or "
+                f"{where}: column {p.name!r} holds {p.type}, which is not a number, a boolean or "
                 "text; leave it out (--ignore)"
             )
         if looks_like_an_id(p):
             raise BadInput(
-                f"{where}: column {p.name!r} looks like an id, different in nearly every row; name "
-                "it with --subject or --row-id, or leave it out (--ignore)"
+                f"{where}: column {p.name!r} looks like an id: it differs in nearly every row; "
+                "name it with --subject or --row-id, or leave it out (--ignore)"
             )
     empty = [p.name for p in found if p.seen == "unusable"]
     chosen = [p for p in found if p.seen != "unusable"]

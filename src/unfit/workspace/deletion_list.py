@@ -2,8 +2,8 @@
 
 It is written before a deletion is committed, so that whatever happens to the workspace (a restored
 backup, a rebuilt one) those people stay forgotten. Several workspaces may share a list. Each keeps
-in its database how far it has read and applied it, so that a list that was cut, edited or replaced
-is told from one that has grown.
+in its database how far it has read and applied it, and so can tell a list that was cut, edited or
+replaced from one that has grown.
 """
 
 import fcntl
@@ -68,8 +68,8 @@ class DigestKey:
 
     def wrong(self) -> Unavailable:
         return Unavailable(
-            f"{self.path.name} is not the key that this workspace was kept with, and with another "
-            f"nobody can tell who was forgotten here; {self.remedy}"
+            f"{self.path.name} is not the key that this workspace was made with, and with another "
+            f"one nobody can tell who was forgotten here; {self.remedy}"
         )
 
     def make(self) -> bytes:
@@ -81,7 +81,7 @@ class DigestKey:
 
 
 def fingerprint(key: bytes) -> str:
-    """Tells one key from another, and nothing else of it."""
+    """A short digest that tells one key from another and reveals nothing else about it."""
     return hashlib.blake2b(b"unfit digest key", key=key, digest_size=8).hexdigest()
 
 
@@ -97,9 +97,9 @@ class DeletionList:
         return self.path.exists()
 
     def agrees(self, known: Position | None) -> bool:
-        """Whether a list that was read before to this position is untouched: one look, no reading.
+        """Whether a list that was read up to this position is untouched: one look, no reading.
 
-        The times of a file can be set back, but for the one of the last change to its entry.
+        A program can set the times of a file back, except the time its entry last changed.
         """
         seen = self._seen
         if seen is None or seen[1] != known or seen[2] is not Relation.SAME:
@@ -111,7 +111,7 @@ class DeletionList:
 
     def check(self, known: Position | None) -> bool:
         """Whether the list ends where it is known to; False if there is more to read. Raises if
-        it is gone, or what is known of it is not in it any more."""
+        it is gone, or no longer holds what was read from it."""
         found = self._relation(known)
         if found is Relation.SAME:
             return True
@@ -149,8 +149,8 @@ class DeletionList:
         return self._refusal(Relation.EMPTY, None)
 
     def _refusal(self, found: Relation, known: Position | None) -> Unavailable:
-        lines = "" if known is None else f" the {known.lines:,} lines"
-        gone = f"it does not hold{lines} any more that were read from it"
+        lines = " lines" if known is None else f" the {known.lines:,} lines"
+        gone = f"it no longer holds{lines} that were read from it"
         said = {
             Relation.EMPTY: "is empty",
             Relation.CUT: f"was cut: {gone}",
@@ -168,17 +168,17 @@ class DeletionList:
     # --- reading ---------------------------------------------------------------------------------
 
     def read(self) -> Content:
-        """All of it, on the disk."""
+        """All of it, as it is on the disk."""
         return self._read(None)
 
     def read_after(self, known: Position | None) -> Content:
-        """What was added since a position; all of it where that is not in this list."""
+        """What was added since a position; all of it if the position is not in this list."""
         return self._read(known)
 
     def _read(self, known: Position | None) -> Content:
         with self._locked(fcntl.LOCK_SH) as handle:
             lines = _lines(handle)
-            os.fsync(handle)  # a writer that was killed may not have come to it
+            os.fsync(handle)  # a writer may have been killed before it did so
         found = list_format.relation(lines, known, self.path.name)
         start = 0
         if known is not None and found in (Relation.SAME, Relation.LONGER):
@@ -188,19 +188,19 @@ class DeletionList:
     # --- writing ---------------------------------------------------------------------------------
 
     def append(self, ids: Iterable[tuple[IdKind, str]], known: Position) -> Position:
-        """Add ids, on the disk when this returns; how far the list is then known to who has read
-        it to `known`: to its end, unless others have added lines between."""
+        """Add ids, and bring them to the disk. Returns how far the list is then known to somebody
+        who has read it up to `known`: to its end, unless others have added lines in between."""
         return self._add(list(ids), known)
 
     def join(self, workspace: str, known: Position) -> Position:
-        """Enter a workspace among those that use this list."""
+        """Note on the list that a workspace uses it."""
         if workspace in self.read().of("workspace"):
             return known
         return self._add([("workspace", workspace)], known)
 
     def begin(self) -> bytes:
         """For a workspace without a model: make the list and its key if there are none, and bring
-        a list of an earlier release up to date; the key."""
+        a list of an earlier release up to date. Returns the key."""
         if not self.exists():
             if self.key.read() is not None:
                 raise Unavailable(
@@ -225,7 +225,7 @@ class DeletionList:
         return key
 
     def upgrade(self) -> None:
-        """A list of an earlier release gets a head and digests."""
+        """Give a list of an earlier release a head and digests."""
         with self._locked(fcntl.LOCK_EX) as handle:
             lines = _lines(handle)
             if not lines:
@@ -239,7 +239,7 @@ class DeletionList:
             reach("list.upgraded")
 
     def count_ids(self) -> int:
-        """How many ids it names, whatever its digests say."""
+        """How many ids it names, even if its digests are wrong."""
         if not self.exists():
             return 0
         with self._locked(fcntl.LOCK_SH) as handle:
@@ -247,7 +247,7 @@ class DeletionList:
         return sum(kind in ("subject", "row") for kind, _ in found)
 
     def renew(self, known: Position | None) -> None:
-        """Take the list as it is now for whole, under a new id, and the key, or make new ones."""
+        """Accept the list and the key as they are now, under a new id; make new ones if need be."""
         try:
             key = self.key.read() or self.key.make()
         except Damaged:
@@ -270,7 +270,7 @@ class DeletionList:
         _create(self.path, Head(uuid.uuid4().hex).line())
 
     def _replace(self, head: Head, entries: Sequence[Entry]) -> None:
-        """Other lines in one step; who waits for the lock of the old file looks again."""
+        """Replace all lines in one step; whoever waits for the lock of the old file looks again."""
         first = head.line()
         disk.write(self.path, first + list_format.write(first, entries))
 
@@ -290,7 +290,7 @@ class DeletionList:
 
     @contextmanager
     def _locked(self, kind: int) -> Iterator[int]:
-        """The file that the path names, locked: others may have put another in its place."""
+        """Lock the file that the path names; another process may put a new one in its place."""
         while True:
             try:
                 handle = os.open(self.path, os.O_RDWR)
@@ -374,7 +374,7 @@ def _lines(handle: int) -> bytes:
 
 
 def _write(handle: int, end: int, lines: bytes) -> None:
-    """Add lines after the last whole one, or none of them."""
+    """Add lines after the last complete one; all of them or none."""
     try:
         os.ftruncate(handle, end)  # a torn line
         half = len(lines) // 2

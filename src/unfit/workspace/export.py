@@ -17,16 +17,16 @@ a missing one, then one column per category, 1 where it applies; divide by `norm
 Scores are weights @ row. Two classes: the second one if the score is above 0, with probability
 1 / (1 + exp(-score)). More: the class with the largest score; probabilities are one-vs-rest, the
 same function of every score, divided by their sum. They are not those of a softmax model.
-A category without a column counts as none of those that have one; "others" are known ones. A name
-that is neither was in no training row, or in fewer than `min_rows`: such names are
-not exported, so this copy cannot tell which.
-How each constant was come by is said under "constants"; fitted ones are rounded{earlier}.
+A category without a column is encoded as zeros; "others" lists the known ones. A name that is in
+neither was in no training row, or in fewer than `min_rows`: such names are not exported, so this
+copy cannot tell which.
+"constants" explains how each constant was obtained; fitted ones are rounded{earlier}.
 This copy does not forget: whoever is erased later is still in it. Delete it when a newer one comes.
 """
 
 
 def pack(model: ReleasedModel) -> bytes:
-    """A zip file."""
+    """The model as a zip file: weights, card and instructions."""
     from safetensors.numpy import save
 
     card = model.card

@@ -1,4 +1,4 @@
-"""What the lines of a deletion list are, and how far somebody has read them. No files here.
+"""The lines of a deletion list, and how far somebody has read them. Touches no files.
 
 The first line is a head: {"unfit": "deletion list", "format": 2, "id": ..., "replaces": [...]}.
 Every other line names one thing, a "subject", a "row", a "workspace" that uses the list or the
@@ -43,11 +43,11 @@ class Position:
 
 
 class Relation(Enum):
-    """How a list stands to the position that somebody knows."""
+    """How a list compares with the position up to which somebody has read it."""
 
     SAME = "same"
     LONGER = "longer"
-    UNREAD = "unread"  # nothing of it is known yet
+    UNREAD = "unread"  # nothing of it was read yet
     REPLACED = "replaced"  # by a new list, when a loss was accepted
     EMPTY = "empty"
     CUT = "cut"
@@ -69,7 +69,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Content:
-    """Lines of a list, read at one moment: to which position, and what they name."""
+    """Lines of a list, read at one moment: up to which position, and what they name."""
 
     position: Position | None  # None: a list of an earlier release, or an empty one
     entries: Sequence[Entry]
@@ -98,12 +98,12 @@ class Content:
 
 
 def whole(content: bytes) -> bytes:
-    """Without a last line that a crash has torn."""
+    """Everything but a last line that a crash has cut short."""
     return content[: content.rfind(b"\n") + 1]
 
 
 def head_of(lines: bytes, name: str) -> Head | None:
-    """The head of a list; None where there is none."""
+    """The head of a list; None if it has no head."""
     try:
         found = json.loads(lines[: lines.find(b"\n") + 1])
     except ValueError:
@@ -124,7 +124,7 @@ def position_of(lines: bytes, name: str) -> Position | None:
 
 
 def relation(lines: bytes, known: Position | None, name: str) -> Relation:
-    """How a list stands to what is known of it."""
+    """How a list compares with what is known of it."""
     if not lines:
         return Relation.EMPTY
     if known is None:
@@ -142,7 +142,7 @@ def relation(lines: bytes, known: Position | None, name: str) -> Relation:
 
 
 def end_of(lines: bytes, count: int) -> int | None:
-    """Where so many lines end; None if there are fewer."""
+    """The byte at which this many lines end; None if there are fewer."""
     there = lines.count(b"\n")
     if not 0 < count <= there:
         return None
@@ -155,7 +155,7 @@ def end_of(lines: bytes, count: int) -> int | None:
 
 
 def read(lines: bytes, name: str, start: int = 0) -> Content:
-    """What a list names, each line checked against those before it; from a byte on, if given."""
+    """What a list names, from a byte on; each line is checked against those before it."""
     position = position_of(lines, name)
     if position is None:
         return Content(None, list(_plain(lines, name)))
@@ -176,13 +176,13 @@ def read(lines: bytes, name: str, start: int = 0) -> Content:
 
 
 def salvage(lines: bytes, name: str) -> list[Entry]:
-    """What a list names, whatever its digests say."""
+    """What a list names, even if its digests are wrong."""
     first = 2 if head_of(lines, name) is not None else 1
     return [_entry(line, n, name)[0] for n, line in _numbered(lines, 0) if n >= first]
 
 
 def write(before: bytes, entries: Iterable[Entry]) -> bytes:
-    """Lines to add to those there are."""
+    """The lines for new entries, to be added after those there are."""
     running = hashlib.sha256(before)
     made: list[bytes] = []
     for kind, value in entries:

@@ -34,7 +34,7 @@ log = logging.getLogger("unfit")
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The number of the lock's term in the records, and a swap that begins the next one."""
+    """Reads the number of the lock's term in the records, and begins the next one by a swap."""
 
     read: Callable[[], int]
     begin_after: Callable[[int], bool]
@@ -45,7 +45,7 @@ class WriterLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.what, self.service = command_name(), False  # who we are, for those who wait
+        self.what, self.service = command_name(), False  # what those who wait are told
         self.terms: Terms | None = None  # before the records are open there is one term
         self.term: int | None = None  # while held
         self._thread = threading.RLock()
@@ -69,14 +69,14 @@ class WriterLock:
                 os.close(handle)
 
     def check(self) -> None:
-        """LostLock if another process has begun a new term."""
+        """Raise LostLock if another process has begun a new term."""
         if self.term is not None and self.terms is not None and self.terms.read() != self.term:
             raise LostLock
 
     # --- taking it -----------------------------------------------------------------------------
 
     def _acquire(self) -> tuple[int, int]:
-        """An open file that is locked, and its term."""
+        """Wait for the lock; an open file that is locked, and its term."""
         while True:
             term = 0 if self.terms is None else self.terms.read()
             path = lock_of_term(self.path, term)
@@ -97,7 +97,7 @@ class WriterLock:
             os.close(handle)
 
     def _remove_earlier_terms(self, mine: Path) -> None:
-        """Files of earlier terms; `unfit.lock` itself stays, for those who open the records."""
+        """Remove the files of earlier terms. `unfit.lock` stays, for those who open the records."""
         for path in self.path.parent.glob(f"{self.path.name}-*"):
             if path != mine:
                 path.unlink(missing_ok=True)
@@ -144,11 +144,11 @@ class WriterLock:
 
 def _pulse(path: Path) -> tuple[Holder | None, int, int | None]:
     """What changes while the holder lives: its beat, and what it has computed. The file is opened
-    each time, since a file system over the network looks again only then."""
+    anew each time, because a network file system shows changes only then."""
     try:
         with path.open("rb") as file:
             holder, beat = Holder.read(file.read(4096)), os.fstat(file.fileno()).st_mtime_ns
-    except FileNotFoundError:  # of a term that is over
+    except FileNotFoundError:  # its term is over
         return None, 0, None
     return holder, beat, None if holder is None else holder.work_done()
 
@@ -174,7 +174,7 @@ class _Beats:
 
     def _run(self) -> None:
         while not self._ended.wait(BEAT_SECONDS):
-            with self._mutex, suppress(OSError):  # a disk that is gone: who waits will see it
+            with self._mutex, suppress(OSError):  # the disk is gone: those who wait will see it
                 if not self._ended.is_set():
                     os.utime(self._handle)
 
@@ -203,7 +203,7 @@ class _Waiting:
         return self._done.wait(seconds)
 
     def abandon(self) -> None:
-        """Nobody wants it any more; the file is closed, now or when the lock comes."""
+        """Give up; the file is closed now, or when the lock is granted."""
         with self._mutex:
             self._abandoned = True
             if self._done.is_set():

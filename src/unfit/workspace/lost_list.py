@@ -1,4 +1,4 @@
-"""A deletion list or a key that is lost for good: what is lost with it, and going on without."""
+"""A deletion list or a key that is lost for good: what is lost with it, and how to go on."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from unfit.workspace.session import Session
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """What is not as it was, and what follows from it."""
+    """What is wrong with the list and the key, and what follows from it."""
 
     of_list: str | None  # what is wrong with the list, in a sentence
     of_key: str | None
-    lines_known: int  # of the list, by this workspace
-    ids_left: int  # that the list names now
+    lines_known: int  # lines of the list that this workspace had read
+    ids_left: int  # ids that the list names now
 
     @property
     def consequences(self) -> list[str]:
@@ -30,8 +30,8 @@ class Loss:
         if self.of_key is not None:
             said.append(
                 "The key: ids that were forgotten before are answered as unknown from now on, "
-                "their erasures are not found by them any more, and keys of earlier requests "
-                "cannot be used again."
+                "their erasures can no longer be found by id, and keys of earlier requests cannot "
+                "be used again."
             )
         return said
 
@@ -58,7 +58,7 @@ def accept(session: Session) -> Loss:
     """Go on with the list and the key as they are, or with new ones."""
     lost = find(session)
     if lost is None:
-        raise BadInput("the deletion list and its key are as they should be; nothing is lost")
+        raise BadInput("the deletion list and its key are intact; nothing is lost")
     session.deletions.renew(session.list_known)
     key = session.deletions.key.read()
     assert key is not None

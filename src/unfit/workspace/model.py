@@ -12,7 +12,7 @@ from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import Damaged
-from unfit.lifecycle.pipeline import Baseline, correct
+from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
@@ -123,9 +123,16 @@ class Model:
     def generation(self) -> str:
         return self.dataset.folder.name
 
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        return self.card.classes
+    def for_pipeline(self) -> TrainedModel:
+        return TrainedModel(
+            method=self.method,
+            data=self.data,
+            test=self.test_rows(),
+            class_names=self.card.classes,
+            state=self.state,
+            baseline=self.baseline,
+            initially_correct=self.initially_correct,
+        )
 
     def training_rows(self, positions: np.ndarray) -> np.ndarray:
         """Those of some positions that the model was trained on."""

@@ -32,12 +32,11 @@ Write = Callable[[pa.RecordBatch], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Predictions:
-    """How many rows, by which version; the table itself where no file was asked for.
+    """How many rows, by which version; the table itself if no file was asked for.
 
     rare: rows with a category that too few training rows hold for a column of its own. unseen:
-    rows with a category that is not known. accuracy: where the file has labels.
-    unreadable: values that are no numbers and were taken for missing.
-    formulas: cells that a spreadsheet would take for formulas.
+    rows with an unknown category. accuracy: if the file has labels. unreadable: values that are not
+    numbers and count as missing. formulas: cells that a spreadsheet would take for formulas.
     """
 
     version: int
@@ -54,22 +53,22 @@ class Predictions:
 Names = Callable[[], Mapping[str, Collection[str]]]  # categories by column
 
 
-class Lookout:
+class AbsentCategories:
     """Counts rows with a category that has no column.
 
-    names: asked once, when it matters, for the categories that rows of the workspace hold. Without
-    it only those are known that the card names; a name that fewer than min_rows rows hold is then
-    counted as unseen, since it may be one person's.
+    names: called once, if needed, for the categories that rows of the workspace hold. Without it,
+    only those on the card are known; a name that fewer than min_rows rows hold then counts as
+    unseen, because it may be one person's.
     """
 
     def __init__(self, encoding: Encoding, names: Names | None = None) -> None:
         self._columns = encoding.categorical
         self._names = names
         self._known: list[pa.Array] | None = None
-        self.absent = Absent(0, 0)
+        self.rows = Absent(0, 0)
 
-    def look(self, batch: pa.RecordBatch, codes: np.ndarray, where: str) -> None:
-        """codes: places among the encoding's categories, or UNSEEN."""
+    def count(self, batch: pa.RecordBatch, codes: np.ndarray, where: str) -> None:
+        """Count the rows of a batch. codes: places among the encoding's categories, or UNSEEN."""
         without = codes == UNSEEN
         if not without.any():
             return
@@ -81,8 +80,8 @@ class Lookout:
             known = known.to_numpy(zero_copy_only=False)
             rare |= without[:, j] & known
             unseen |= without[:, j] & ~known
-        before = self.absent
-        self.absent = Absent(before.rare + int(rare.sum()), before.unseen + int(unseen.sum()))
+        before = self.rows
+        self.rows = Absent(before.rare + int(rare.sum()), before.unseen + int(unseen.sum()))
 
     def _known_names(self) -> list[pa.Array]:
         if self._known is None:
@@ -106,8 +105,8 @@ def predict_file(
 ) -> Predictions:
     """Predict the rows of a file or table that is like the workspace's source.
 
-    names: see Lookout. spreadsheet: in CSV, texts that look like formulas get an apostrophe in
-    front.
+    names: see AbsentCategories. spreadsheet: in CSV, texts that look like formulas get an
+    apostrophe in front.
     """
     roles = config.the_roles()
     given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
@@ -120,13 +119,13 @@ def predict_file(
     labelled = roles.label in rows.columns() and not roles.positive
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
     n = right = known = formulas = 0
-    lookout = Lookout(model.card.encoding, names)
+    absent = AbsentCategories(model.card.encoding, names)
     intake = Intake()
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept, spreadsheet) as write:
         for batch in rows.blocks(list(dict.fromkeys(wanted))):
             values, codes = reader.read(batch, n, rows.name)
-            lookout.look(batch, codes, rows.name)
+            absent.count(batch, codes, rows.name)
             intake.count_unreadable(batch, reader.numeric)
             X = model.card.encoding.encode(values, codes, model.card.encoding.own_slots())
             result = _answer(model, X, batch, echoed, n)
@@ -143,8 +142,8 @@ def predict_file(
     return Predictions(
         version=model.version,
         rows=n,
-        rare=lookout.absent.rare,
-        unseen=lookout.absent.unseen,
+        rare=absent.rows.rare,
+        unseen=absent.rows.unseen,
         accuracy=right / known if known else None,
         table=pa.Table.from_batches(kept) if output is None else None,
         output=None if output is None else str(output),

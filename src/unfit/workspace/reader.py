@@ -42,7 +42,7 @@ class WorkspaceReader:
             self.lock.held,
         )
         self.lock.terms = Terms(read=self.store.model.term, begin_after=self.store.model.begin_term)
-        self.store.require_term(lambda: self.lock.term)
+        self.store.require_lock(self.lock)
         self.retention = Retention(
             layout=self.layout,
             store=self.store,

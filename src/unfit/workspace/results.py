@@ -13,8 +13,8 @@ from unfit.workspace.retention import Retained
 class Trained:
     """What `train` and `retrain` answer.
 
-    seconds: from the work being taken up to the commit; phases: where they went. kernels: seconds
-    of compiling or loading kernels, which are not counted in them.
+    seconds: from the start of the work to the commit; phases: where they went. kernels: seconds of
+    compiling or loading kernels, which are not counted in them.
     """
 
     version: int
@@ -26,12 +26,12 @@ class Trained:
     accuracy: float
     slope: float
     seconds: float
-    left_out: int = 0  # rows of a source that the deletion list names
+    left_out: int = 0  # rows of the source that the deletion list names
     phases: Mapping[str, float] = field(default_factory=dict)
     kernels: float = 0.0
     dropped: int = 0  # rows of a source without a label, subject or row id
-    unreadable: Mapping[str, int] = field(default_factory=dict)  # by column, taken for missing
-    held_out: HeldOut | None = None  # what stands beside the accuracy
+    unreadable: Mapping[str, int] = field(default_factory=dict)  # values by column, now missing
+    held_out: HeldOut | None = None  # other measures, beside the accuracy
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,13 +56,13 @@ class Forgotten:
     estimate: float | None
     threshold: float | None
     seconds: float | None
-    purged: bool | None  # no byte is left, in use or for audits; None: it matched nobody
+    purged: bool | None  # whether no byte is left, not even for audits; None: matched nobody
     dry_run: bool = False
     purge_seconds: float | None = None
     replayed: bool = False  # the key was used before, and this is what was answered then
     near: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of unknown ids: who is there
     forgotten_as: Mapping[str, str] = field(default_factory=dict)  # of unknown ids: who was there
-    purge_due: bool = False  # bytes remain that are to go
+    purge_due: bool = False  # bytes remain that must be removed
     kept_rows: int = 0  # that left with this version, and are kept for audits
     kept_until: datetime | None = None
 
@@ -80,7 +80,7 @@ class Forgotten:
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """One screen: the model in use, who is left, what waits, what was decided and why."""
+    """One screen: the active model, who is left, what waits, what was decided and why."""
 
     path: str
     method: str
@@ -88,7 +88,7 @@ class Status:
     forgotten_rows: int
     pending: int
     applied: int
-    unmatched: int  # requests of whose ids nobody had any
+    unmatched: int  # requests that matched nobody
     purge_due: bool
     policy: Sequence[str]
     threshold: float

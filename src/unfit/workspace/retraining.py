@@ -35,6 +35,7 @@ def retrain(session: Session, progress: ProgressCallback | None, reason: str) ->
     with training.watch.phase("commit"):
         version = session.store.commit(before, made.new, decision, Applied(), session.clock())
     training.watch.stop()
+    reach("retrain.committed")
     training.activate(version, made.model)
     return training.result(version, made.model)
 
@@ -55,8 +56,12 @@ def retrain_rows(
 ) -> Retrained:
     """Write a new generation of the live rows and train on it. deleted: training rows that left."""
     written = _write(training, dataset, live)
+    reach("retrain.dataset-written")
     model = training.fit(written)
-    return Retrained(new=training.save(model, deleted), model=model)
+    reach("retrain.trained")
+    new = training.save(model, deleted)
+    reach("retrain.artifacts-written")
+    return Retrained(new=new, model=model)
 
 
 def _write(training: Training, dataset: Dataset, live: np.ndarray) -> WrittenRows:

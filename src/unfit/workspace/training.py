@@ -137,7 +137,6 @@ class Training:
 
     def fit(self, written: WrittenRows) -> Model:
         """Train on a generation, evaluate, rehearse."""
-        reach(f"{self.verb}.dataset-written")
         config, watch = self.session.config, self.watch
         choices = config.model
         method = METHODS[choices.method](choices.settings(), refine=True)
@@ -177,7 +176,6 @@ class Training:
             too_long = overshooting(data.rows, method.settings.learning_rate, method.settings.l2)
             if too_long is not None:
                 log.warning("%s", too_long)
-        reach(f"{self.verb}.trained")
         return Model(
             dataset=dataset,
             card=card,
@@ -196,7 +194,6 @@ class Training:
         with watch.phase("write"):
             model_sha = artifacts.put_arrays(model_arrays(model.state, model.initially_correct))
             card_sha = artifacts.put_json(model.card.to_json())
-        reach(f"{self.verb}.artifacts-written")
         return NewVersion(
             kind="trained" if self.verb == "train" else "retrained",
             method=model.card.method,
@@ -232,7 +229,6 @@ class Training:
 
     def activate(self, version: Version, model: Model) -> None:
         """After the commit: the version is the active one, and what it leaves behind is purged."""
-        reach(f"{self.verb}.committed")
         self.session.activate(version, model, self.watch)
         purge.after_commit(self.session)
 
@@ -280,8 +276,11 @@ def train(session: Session, progress: ProgressCallback | None) -> Trained:
     session.begin_list()
     listed = session.deletions.read()
     source = _read_source(training, listed)
+    reach("train.dataset-written")
     model = training.fit(source.written)
+    reach("train.trained")
     new = training.save(model)
+    reach("train.artifacts-written")
     decision = training.decision(model, "the first model of this workspace")
     assert listed.position is not None
     known = session.deletions.join(session.config.id, listed.position)
@@ -291,6 +290,7 @@ def train(session: Session, progress: ProgressCallback | None) -> Trained:
         )
     watch.stop()
     session.note_list_known(known)
+    reach("train.committed")
     training.activate(version, model)
     return training.result(version, model, source)
 

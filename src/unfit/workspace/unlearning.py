@@ -90,11 +90,12 @@ class Unlearning:
         if len(held_out) == 0:
             return self._not_unlearned("no held-out row is left to measure accuracy on")
         try:
-            step = pipeline.step(model, leaving, held_out, rng, self.watch.phase)
+            now = model.for_pipeline()
+            step = pipeline.step(now, leaving, held_out, rng, self.watch.phase)
             if step.unlearned and len(leaving):
                 seen = self.before.held_out
                 since = 0.0 if seen is None else seen.log_loss_change or 0.0
-                step = drift.measured(step, model, leaving, held_out, since)
+                step = drift.measured(step, now, leaving, held_out, since)
         except (FloatingPointError, np.linalg.LinAlgError) as error:
             return self._not_unlearned(f"unlearning failed ({error}), so the model is retrained")
         batch = model.method.settings.deletion_batch_size or max(1, len(leaving))

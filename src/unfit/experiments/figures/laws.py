@@ -6,7 +6,7 @@ from matplotlib.lines import Line2D
 
 from unfit.experiments import published
 from unfit.experiments.figures.look import PUBLISHED, SOFT, law_look, legend, panels
-from unfit.experiments.findings import Findings, Subject
+from unfit.experiments.findings import Findings, Subject, matching
 
 ROWS = {
     "acc_test_retrained": "accuracy, test rows",
@@ -34,7 +34,7 @@ def _curves(findings: Findings, low: float, high: float) -> Figure:
     with_published = False
     for j, subject in enumerate(findings.real):
         for i, measure in enumerate(ROWS):
-            with_published |= _panel(axes[i, j], findings, subject, measure, laws, low, high)
+            with_published |= _panel(axes[i, j], findings, subject, measure, laws, (low, high))
     handles = [
         Line2D([], [], color=colour, marker=marker, label=law)
         for law in laws
@@ -47,29 +47,25 @@ def _curves(findings: Findings, low: float, high: float) -> Figure:
 
 
 def _panel(
-    axis: Axes, findings: Findings, subject: Subject, measure: str, laws: list[str], low: float,
-    high: float,
-) -> bool:  # fmt: skip
+    axis: Axes,
+    findings: Findings,
+    subject: Subject,
+    measure: str,
+    laws: list[str],
+    between: tuple[float, float],
+) -> bool:
     """One measure of one data set; whether there is a published curve."""
     found = False
-    theirs = published.curves()
+    ours, theirs = (
+        matching(curves[curves["fraction"].between(*between)], dataset=subject.name)
+        for curves in (findings.curves, published.curves())
+    )
     for law in laws:
         colour, marker = law_look(law, laws)
-        curves = findings.curves
-        here = curves[
-            (curves["dataset"] == subject.name) & (curves["law"] == law)
-            & (curves["fraction"] >= low) & (curves["fraction"] <= high)
-        ]  # fmt: skip
+        here, there = matching(ours, law=law), matching(theirs, law=law)
         axis.plot(here["fraction"], here[measure], color=colour, marker=marker, markersize=3.5)
-        axis.fill_between(
-            here["fraction"], here[f"{measure}_low"], here[f"{measure}_high"], color=colour,
-            alpha=0.18, linewidth=0,
-        )  # fmt: skip
-        there = theirs[
-            (theirs["dataset"] == subject.name)
-            & (theirs["law"] == law)
-            & (theirs["fraction"] >= low) & (theirs["fraction"] <= high)
-        ]  # fmt: skip
+        low, high = here[f"{measure}_low"], here[f"{measure}_high"]
+        axis.fill_between(here["fraction"], low, high, color=colour, alpha=0.18, linewidth=0)
         if len(there) > 1:
             axis.plot(there["fraction"], there[measure], color=colour, zorder=1, **PUBLISHED)
             found = True

@@ -61,9 +61,12 @@ def legend(figure: Figure, handles: Sequence[Line2D], columns: int | None = None
     if columns is None:
         columns = len(handles) if figure.get_figwidth() > 9 else -(-len(handles) // 2)
     figure.legend(
-        handles=list(handles), loc="outside upper center", ncols=columns,
-        handlelength=1.8, columnspacing=1.4,
-    )  # fmt: skip
+        handles=list(handles),
+        loc="outside upper center",
+        ncols=columns,
+        handlelength=1.8,
+        columnspacing=1.4,
+    )
 
 
 def method_handles() -> list[Line2D]:

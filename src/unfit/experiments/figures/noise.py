@@ -26,15 +26,19 @@ def noise(findings: Findings) -> Figure:
                 by = here.groupby("sigma")[measure]
                 mean, low, high = by.mean(), by.min(), by.max()
                 axis.plot(mean.index, mean, color=contender.colour, marker=marker_of[name])
-                axis.fill_between(mean.index, low, high, color=contender.colour, alpha=0.18,
-                                  linewidth=0)  # fmt: skip
+                axis.fill_between(
+                    mean.index, low, high, color=contender.colour, alpha=0.18, linewidth=0
+                )
             sigma_axis(axis)
             if measure == "distance":
                 axis.set_yscale("log")
             else:
                 percent_axis(axis)
-    legend(figure, [
-        Line2D([], [], color=c.colour, marker=marker_of[name], label=c.label)
-        for name, c in CONTENDERS.items()
-    ])  # fmt: skip
+    legend(
+        figure,
+        [
+            Line2D([], [], color=c.colour, marker=marker_of[name], label=c.label)
+            for name, c in CONTENDERS.items()
+        ],
+    )
     return figure

@@ -20,8 +20,9 @@ def streams(findings: Findings) -> Figure:
     found = findings.of("positions")
     subjects = [s for s in findings.real if s.name in set(found["dataset"])] or findings.real[:1]
     laws = list(dict.fromkeys(found["law"]))
-    figure, axes = panels([f"{law}\nthreshold" for law in laws] or [""], subjects,
-                          "rows deleted when it retrains")  # fmt: skip
+    figure, axes = panels(
+        [f"{law}\nthreshold" for law in laws] or [""], subjects, "rows deleted when it retrains"
+    )
     for j, subject in enumerate(subjects):
         for i, law in enumerate(laws):
             _panel(axes[i, j], findings, subject, law)
@@ -36,8 +37,11 @@ def streams(findings: Findings) -> Figure:
 def _panel(axis: Axes, findings: Findings, subject: Subject, law: str) -> None:
     found = findings.of("positions", dataset=subject.name, law=law, seed=0)
     policies = sorted(set(found["policy"]), key=lambda policy: float(policy.rstrip("%")))
-    theirs = {f"{t.threshold:g}%": t for t in published.streams()
-              if t.dataset == subject.name and t.law == law}  # fmt: skip
+    theirs = {
+        f"{t.threshold:g}%": t
+        for t in published.streams()
+        if t.dataset == subject.name and t.law == law
+    }
     for at, policy in enumerate(reversed(policies)):
         if policy in theirs:
             _ticks(axis, at + LANES["theirs"], list(theirs[policy].positions), SOFT)

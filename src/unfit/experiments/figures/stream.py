@@ -11,8 +11,11 @@ from unfit.experiments.findings import Findings, Subject
 
 COLOURS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00")
 STYLES: tuple[Any, ...] = ("-", "-", "--", "-.", ":", "--")
-ROWS = ("seconds spent so far", "accuracy of the\nemployed model, test rows",
-        "AccDis of the update (%),\ntrue")  # fmt: skip
+ROWS = (
+    "seconds spent so far",
+    "accuracy of the\nemployed model, test rows",
+    "AccDis of the update (%),\ntrue",
+)
 
 
 def pipeline(findings: Findings) -> Figure:
@@ -20,17 +23,21 @@ def pipeline(findings: Findings) -> Figure:
     policies = list(dict.fromkeys(found["policy"]))
     policies.sort(key=_rank)
     figure, axes = panels(
-        [*ROWS, "the same, estimated"], findings.real,
+        [*ROWS, "the same, estimated"],
+        findings.real,
         "fraction of the training rows deleted so far",
-    )  # fmt: skip
+    )
     for j, subject in enumerate(findings.real):
         _column(list(axes[:, j]), findings, subject, policies)
     handles = [
         Line2D([], [], color=COLOURS[i % 6], linestyle=STYLES[i % 6], label=_named(policy))
         for i, policy in enumerate(policies)
     ]
-    handles.append(Line2D([], [], color=SOFT, marker="o", linestyle="", markerfacecolor="none",
-                          label="retrained"))  # fmt: skip
+    handles.append(
+        Line2D(
+            [], [], color=SOFT, marker="o", linestyle="", markerfacecolor="none", label="retrained"
+        )
+    )
     legend(figure, handles)
     return figure
 
@@ -62,8 +69,14 @@ def _column(axes: list[Axes], findings: Findings, subject: Subject, policies: li
             axis.plot(here["fraction"], here[measure], **look)
             again = here[here["retrained"].astype(bool)]
             if policy != "always":
-                axis.plot(again["fraction"], again[measure], "o", color=look["color"],
-                          markerfacecolor="none", markersize=5)  # fmt: skip
+                axis.plot(
+                    again["fraction"],
+                    again[measure],
+                    "o",
+                    color=look["color"],
+                    markerfacecolor="none",
+                    markersize=5,
+                )
     seconds_axis(axes[0])
     percent_axis(axes[2])
     percent_axis(axes[3])

@@ -18,7 +18,7 @@ from unfit.experiments.figures.look import (
     speed_axis,
     tau_count,
 )
-from unfit.experiments.findings import Findings, Subject
+from unfit.experiments.findings import Findings, Subject, matching
 from unfit.experiments.plans import VOLUMES
 
 SPEED = "speed-up against retraining by SGD"
@@ -87,9 +87,14 @@ def _speed_points(axis: Axes, points: pd.DataFrame, method: str, measure: str) -
     markers = {tau.name: m for tau, m in zip(contender.taus, MARKERS, strict=False)}
     for one in points.itertuples():
         axis.errorbar(
-            one.speed_up, getattr(one, measure), yerr=getattr(one, f"{measure}_spread") or None,
-            color=contender.colour, marker=markers[one.tau], elinewidth=0.7, markeredgewidth=0,
-        )  # fmt: skip
+            one.speed_up,
+            getattr(one, measure),
+            yerr=getattr(one, f"{measure}_spread") or None,
+            color=contender.colour,
+            marker=markers[one.tau],
+            elinewidth=0.7,
+            markeredgewidth=0,
+        )
 
 
 def _over_sigma(findings: Findings, rows: Sequence[tuple[str, str, str]]) -> Figure:
@@ -101,8 +106,8 @@ def _over_sigma(findings: Findings, rows: Sequence[tuple[str, str, str]]) -> Fig
         names.append(f"{contender.label}\n{contender.tau(tau).label}, {volume}")
     figure, axes = panels(names, subjects, "sigma")
     for j, subject in enumerate(subjects):
-        for i, (method, volume, tau) in enumerate(rows):
-            _sigma_panel(axes[i, j], findings, subject, method, volume, tau, j + 1 == len(subjects))
+        for i, case in enumerate(rows):
+            _sigma_panel(axes[i, j], findings, subject, case, j + 1 == len(subjects))
     handles = [
         Line2D([], [], color="#D55E00", marker="o", label=f"{DIS}, left"),
         Line2D([], [], color="#D55E00", linestyle=(0, (3, 2)), label="its floor"),
@@ -113,25 +118,41 @@ def _over_sigma(findings: Findings, rows: Sequence[tuple[str, str, str]]) -> Fig
 
 
 def _sigma_panel(
-    axis: Axes, findings: Findings, subject: Subject, method: str, volume: str, tau: str, last: bool
+    axis: Axes, findings: Findings, subject: Subject, case: tuple[str, str, str], last: bool
 ) -> None:
+    """One method at one volume and tau, over sigma."""
+    method, volume, tau = case
     found = findings.unlearned
     right = axis.twinx()
     if len(found):
-        found = found[
-            (found["dataset"] == subject.name) & (found["method"] == method)
-            & (found["tau"] == tau) & (found["law"] == "targeted-informed")
-            & (found["fraction"] == subject.volume(volume)) & (found["sigma"] > 0)
-        ].sort_values("sigma")  # fmt: skip
+        found = matching(
+            found[found["sigma"] > 0],
+            dataset=subject.name,
+            method=method,
+            tau=tau,
+            law="targeted-informed",
+            fraction=subject.volume(volume),
+        ).sort_values("sigma")
         for one, measure, colour, marker in (
-            (axis, "acc_dis", "#D55E00", "o"), (right, "acc_err", "#0072B2", "s"),
-        ):  # fmt: skip
+            (axis, "acc_dis", "#D55E00", "o"),
+            (right, "acc_err", "#0072B2", "s"),
+        ):
             one.errorbar(
-                found["sigma"], found[measure], yerr=found[f"{measure}_spread"], color=colour,
-                marker=marker, elinewidth=0.7, markersize=3.5,
-            )  # fmt: skip
-        axis.plot(found["sigma"], found["acc_dis_floor"], color="#D55E00", linewidth=1,
-                  linestyle=(0, (3, 2)))  # fmt: skip
+                found["sigma"],
+                found[measure],
+                yerr=found[f"{measure}_spread"],
+                color=colour,
+                marker=marker,
+                elinewidth=0.7,
+                markersize=3.5,
+            )
+        axis.plot(
+            found["sigma"],
+            found["acc_dis_floor"],
+            color="#D55E00",
+            linewidth=1,
+            linestyle=(0, (3, 2)),
+        )
     right.spines["right"].set_visible(True)
     right.grid(visible=False)
     for one in (axis, right):

@@ -1,7 +1,7 @@
-"""Where runs of one data set are done: rows, deletions, and models that are shared between runs.
+"""Everything the runs of one data set share: rows, deletions, and trained models.
 
-Models trained once are kept on disk by name, so that another run, process or day finds them.
-Initial and retrained models of one seed have their own order of rows and their own noise.
+A model is trained once and kept on disk under its name, where later runs and other processes find
+it. Initial and retrained models of one seed differ in their order of rows and in their noise.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Deletion:
     rows: np.ndarray
 
 
-class Laboratory:
+class Workbench:
     """One data set, ready to train and unlearn on."""
 
     def __init__(self, data: Prepared, models: Path) -> None:
@@ -46,16 +46,23 @@ class Laboratory:
         self._test_codes = np.asarray(data.y_test)
 
     @cached_property
-    def makings(self) -> str:
-        """What models depend on besides the settings of a run."""
-        entry, rows = (
-            self.data.entry,
-            np.ascontiguousarray(self.data.X[:: max(1, self.data.n // 64)]),
-        )
+    def provenance(self) -> str:
+        """What models depend on besides the settings of a run: the data set and its training.
+
+        It is part of the names of kept models, so its text must not change between versions.
+        """
+        entry = self.data.entry
+        rows = np.ascontiguousarray(self.data.X[:: max(1, self.data.n // 64)])
         parts = (
-            entry.name, entry.version, self.data.X.shape, entry.intercept, self.data.training,
-            entry.target, entry.theta, hashlib.sha256(rows.data).hexdigest()[:16],
-        )  # fmt: skip
+            entry.name,
+            entry.version,
+            self.data.X.shape,
+            entry.intercept,
+            self.data.training,
+            entry.target,
+            entry.theta,
+            hashlib.sha256(rows.data).hexdigest()[:16],
+        )
         return "/".join(map(str, parts))
 
     @cached_property
@@ -129,7 +136,7 @@ class Laboratory:
         return method.train(self.engine, rng)
 
     def retrained_by(self, contender: Contender, sigma: float, deletion: Deletion) -> np.ndarray:
-        """What the method publishes when it trains on what a deletion leaves, at the same sigma."""
+        """The weights that the method releases after training on what a deletion leaves."""
         if sigma == 0:
             return self.retrained(deletion)
         method = self.method(contender, sigma)
@@ -144,19 +151,23 @@ class Laboratory:
         return self._noisy[names]
 
     def method(
-        self, contender: Contender, sigma: float, tau: str = "", m: int | None = None,
+        self,
+        contender: Contender,
+        sigma: float,
+        tau: str = "",
+        m: int | None = None,
         manner: str = NONE,
-    ) -> Method:  # fmt: skip
+    ) -> Method:
         """The method for a deletion of m rows; by default at its largest tau, for any deletion.
 
-        As published, but for the manner `product`.
+        Noise enters as in the published runs, unless the manner is `product`.
         """
         chosen = contender.tau(tau) if tau else contender.taus[-1]
         built = contender.build(self.data.training, sigma, chosen, m or self.data.n)
         return type(built)(replace(built.settings, noise_per_batch=manner != "product"))
 
     def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
-        key = "/".join((self.makings, *map(str, names)))
+        key = "/".join((self.provenance, *map(str, names)))
         path = self._models / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npy"
         try:
             return np.asarray(np.load(path, allow_pickle=False))
