@@ -1,4 +1,4 @@
-"""Made-up or real files of a data set, laid out as each of its sources wants them."""
+"""Made-up or real files of a data set, laid out as each of its file sets wants them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,11 +16,11 @@ OF_TEN = ("mnist-b", "cifar2")  # two of ten classes, divided by the largest nor
 def unchecked(entry: Entry) -> Entry:
     """The entry for made-up files: they have other checksums."""
 
-    def plain(source: catalog.Source) -> catalog.Source:
-        files = tuple(replace(file, checksum=None, size=None) for file in source.files)
-        return replace(source, files=files)
+    def plain(file_set: catalog.FileSet) -> catalog.FileSet:
+        files = tuple(replace(file, checksum=None, size=None) for file in file_set.files)
+        return replace(file_set, files=files)
 
-    return replace(entry, sources=tuple(plain(source) for source in entry.sources))
+    return replace(entry, file_sets=tuple(plain(file_set) for file_set in entry.file_sets))
 
 
 def routes(entry: Entry, data: Path, *writers: Callable[[Path], None]) -> list[Prepared]:

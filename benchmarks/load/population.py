@@ -37,7 +37,7 @@ class Population:
 def populate(folder: Path, store: str, quick: bool, seed: int) -> Population:
     """Write the table, make a workspace from it, train its model."""
     rng = np.random.default_rng(seed)
-    source = None if quick else fetch.choose(find("diabetes130").sources)
+    source = None if quick else fetch.choose(find("diabetes130").file_sets)
     if source is not None:
         table, name = _diabetes(), "Diabetes 130"
     else:
@@ -70,7 +70,7 @@ def populate(folder: Path, store: str, quick: bool, seed: int) -> Population:
 
 def _diabetes() -> pa.Table:
     """Hospital stays as the catalogue reads them; diagnoses by their chapter."""
-    source, paths = fetch.obtain("Diabetes 130", find("diabetes130").sources)
+    source, paths = fetch.obtain("Diabetes 130", find("diabetes130").file_sets)
     columns = {}
     for name, values in source.read(paths).items():
         if name in _LEFT_OUT:

@@ -31,7 +31,7 @@ def test_every_entry_says_what_it_is() -> None:
         assert entry.terms
         assert entry.volumes is not None
         assert 0 < entry.volumes[0] < entry.volumes[1] < entry.volumes[2] <= entry.theta < 1
-        for source in entry.sources:
+        for source in entry.file_sets:
             for file in source.files:
                 assert file.url is None or file.url.startswith("https://")
 

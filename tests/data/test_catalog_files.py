@@ -20,7 +20,7 @@ import pytest
 
 from unfit.data import catalog
 from unfit.data.catalog import fetch, prepared
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 from unfit.errors import BadInput, Unavailable
 
 BODY = bytes(range(256)) * 40
@@ -60,19 +60,19 @@ def web() -> Iterator[str]:
         thread.join()
 
 
-def entry(*files: File, name: str = "tiny", others: tuple[Source, ...] = ()) -> Entry:
+def entry(*files: File, name: str = "tiny", others: tuple[FileSet, ...] = ()) -> Entry:
     """Rows made of the bytes of the first file."""
 
-    def read(paths: dict[str, Path]) -> Raw:
+    def read(paths: dict[str, Path]) -> RawArrays:
         return {"bytes": np.frombuffer(paths[files[0].name].read_bytes(), np.uint8)}
 
-    def prepare(raw: Raw) -> Parts:
+    def prepare(raw: RawArrays) -> Parts:
         X = raw["bytes"][:10240].reshape(-1, 8).astype(np.float32)
         y = np.arange(len(X), dtype=np.int64) % 2
         return Parts(X[10:], y[10:], X[:10], y[:10])
 
     return Entry(
-        name, "Tiny", "Bytes.", "none", "none", (*others, Source(files, read)), prepare,
+        name, "Tiny", "Bytes.", "none", "none", (*others, FileSet(files, read)), prepare,
         Training(1, 1, 1), intercept=True,
     )  # fmt: skip
 
@@ -130,7 +130,7 @@ def test_without_a_network_it_says_which_file_to_put_where(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/a.bin"
-    tiny = entry(File("a.bin", SHA256, None, url), others=(Source((File("a.npz"),), dict),))
+    tiny = entry(File("a.bin", SHA256, None, url), others=(FileSet((File("a.npz"),), dict),))
     with pytest.raises(Unavailable, match="for Tiny, put a.npz; or a.bin .public at http.*UNFIT_D"):
         prepared.prepare(tiny)
     monkeypatch.setenv("UNFIT_DATA", str(tmp_path / "mine"))
@@ -314,12 +314,12 @@ def test_a_new_version_is_prepared_anew(cache: Path) -> None:
         ({"groups": np.zeros(3)}, "groups"),
     ],
 )
-def test_rows_no_model_takes_are_refused(wrong: Raw, said: str, cache: Path) -> None:
+def test_rows_no_model_takes_are_refused(wrong: RawArrays, said: str, cache: Path) -> None:
     good = {
         "X": np.zeros((4, 2), np.float32), "y": np.array([0, 1, 0, 1]),
         "X_test": np.zeros((2, 2), np.float32), "y_test": np.array([0, 1]),
     }  # fmt: skip
     made = functools.partial(lambda parts, raw: parts, Parts(**{**good, **wrong}))
     with pytest.raises(BadInput, match=f"tiny: .*{said}"):
-        prepared.prepare(replace(entry(), sources=(), prepare=made))
+        prepared.prepare(replace(entry(), file_sets=(), prepare=made))
     assert left(cache / "prepared") == []

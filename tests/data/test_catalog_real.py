@@ -28,7 +28,7 @@ def test_real_tables_are_the_same_from_public_files(name: str, data: Path) -> No
     real = Path(REAL or "")
 
     def link(folder: Path) -> None:
-        for file in entry.sources[0].files:
+        for file in entry.file_sets[0].files:
             (folder / file.name).symlink_to(real / file.name)
 
     def text(table: pa.Table, header: bool = True) -> bytes:
@@ -42,7 +42,7 @@ def test_real_tables_are_the_same_from_public_files(name: str, data: Path) -> No
         return stream.getvalue()
 
     def public(folder: Path) -> None:
-        tables = [parquet.read_table(real / file.name) for file in entry.sources[0].files]
+        tables = [parquet.read_table(real / file.name) for file in entry.file_sets[0].files]
         if name == "adult":
             for part, file in (("train", "adult.data"), ("test", "adult.test")):
                 rows = tables[0].filter(
@@ -74,8 +74,8 @@ SHAPES = {
 def test_real_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNFIT_DATA", REAL or "")
     entry = catalog.find(name)
-    if not (Path(REAL or "") / entry.sources[0].files[0].name).is_file():
-        pytest.skip(f"UNFIT_DATA holds no {entry.sources[0].files[0].name}")
+    if not (Path(REAL or "") / entry.file_sets[0].files[0].name).is_file():
+        pytest.skip(f"UNFIT_DATA holds no {entry.file_sets[0].files[0].name}")
     made = catalog.load(name)
     assert (*made.X.shape, len(made.y_test), made.k) == SHAPES[name]
     norm = {"mnist-b": 0.9326, "cifar2": 0.9399}.get(name, 1)  # of two classes, by that of ten

@@ -17,7 +17,7 @@ def prepare(raw):
 
 
 register(Entry(
-    name="tiny", title="Tiny", about="two clouds", citation="-", terms="-", sources=(),
+    name="tiny", title="Tiny", about="two clouds", citation="-", terms="-", file_sets=(),
     prepare=prepare, training=Training(5, 32, 5), intercept=True, volumes=(0.05, 0.1, 0.2),
 ))
 """

@@ -6,7 +6,7 @@ prepared once and mapped from then on. To add one, `register` an `Entry`.
 
 from unfit.data.catalog import prepared
 from unfit.data.catalog.entries import ALL
-from unfit.data.catalog.entry import Entry, File, Parts, Prepared, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, Prepared, RawArrays, Training
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback
 
@@ -46,10 +46,10 @@ __all__ = [
     "CATALOG",
     "Entry",
     "File",
+    "FileSet",
     "Parts",
     "Prepared",
-    "Raw",
-    "Source",
+    "RawArrays",
     "Training",
     "find",
     "load",

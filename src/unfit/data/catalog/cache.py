@@ -1,4 +1,4 @@
-"""Where the catalogue keeps things: the folders, a lock on each piece of work, room on the disk.
+"""Where the catalogue keeps things: folders, a lock on each piece of work, space on the disk.
 
     UNFIT_DATA                       files a person put there; read, never changed
     CACHE/downloads/                 files that were downloaded
@@ -34,21 +34,21 @@ def cache_folder() -> Path:
     return (Path(home) if home else Path.home() / ".cache") / "unfit"
 
 
-def made(name: str) -> Path:
-    """A folder of the cache, there from now on."""
+def ensure_folder(name: str) -> Path:
+    """A folder of the cache, created if it is not there."""
     folder = cache_folder() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(
-            f"cannot make {folder}: {error.strerror}; set UNFIT_CACHE to a folder of yours"
+            f"cannot create {folder}: {error.strerror}; set UNFIT_CACHE to a folder of yours"
         ) from None
     return folder
 
 
 @contextmanager
-def sole(folder: Path, name: str) -> Iterator[None]:
-    """One process at a time at `name`; what dead ones left of it is swept. Freed at death."""
+def exclusive(folder: Path, name: str) -> Iterator[None]:
+    """Let one process at a time work at `name`, and remove what dead ones left of it."""
     try:
         os.close(os.open(folder / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as error:
@@ -62,8 +62,8 @@ def sole(folder: Path, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def room(folder: Path, nbytes: int, what: str) -> Iterator[None]:
-    """An error before any work if the disk is too small, and the same one if it fills up."""
+def require_space(folder: Path, nbytes: int, what: str) -> Iterator[None]:
+    """Refuse to start if the disk is too small, and say so if it fills up on the way."""
     free = shutil.disk_usage(folder).free
     if nbytes > free:
         raise Unavailable(

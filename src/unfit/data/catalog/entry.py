@@ -11,7 +11,7 @@ import numpy as np
 
 from unfit.errors import BadInput
 
-Raw = Mapping[str, np.ndarray]  # what a source reads: named arrays, the same whatever the source
+RawArrays = Mapping[str, np.ndarray]  # what a file set holds: named arrays, the same in each set
 
 BLOCK_BYTES = 32 << 20
 
@@ -44,11 +44,11 @@ class File:
 
 
 @dataclass(frozen=True)
-class Source:
+class FileSet:
     """One way to the raw data: files, and a reader that is handed their paths by name."""
 
     files: tuple[File, ...]
-    read: Callable[[Mapping[str, Path]], Raw]
+    read: Callable[[Mapping[str, Path]], RawArrays]
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ class Entry:
     about: str
     citation: str
     terms: str
-    sources: tuple[Source, ...]
-    prepare: Callable[[Raw], Parts]
+    file_sets: tuple[FileSet, ...]
+    prepare: Callable[[RawArrays], Parts]
     training: Training
     intercept: bool
     target: int = 0

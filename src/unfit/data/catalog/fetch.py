@@ -1,4 +1,4 @@
-"""Files of a source: found in the folder UNFIT_DATA or in the cache, or downloaded by pooch.
+"""Files of the catalogue: found in the folder UNFIT_DATA or in the cache, or downloaded by pooch.
 
 A download goes to a temporary folder beside its place, is verified there, and is then renamed. A
 file whose checksum nobody published is trusted the first time: its sha256 is written beside it
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from unfit import disk
 from unfit.data.catalog import cache
-from unfit.data.catalog.entry import File, Source
+from unfit.data.catalog.entry import File, FileSet
 from unfit.errors import BadInput, Unavailable, UnfitError
 from unfit.progress import ProgressCallback
 
@@ -32,33 +32,33 @@ def find(file: File) -> Path | None:
     return None
 
 
-def choose(sources: Sequence[Source]) -> Source | None:
-    """The first source whose files are all here."""
-    for source in sources:
-        if all(find(file) for file in source.files):
-            return source
+def choose(file_sets: Sequence[FileSet]) -> FileSet | None:
+    """The first file set whose files are all here."""
+    for file_set in file_sets:
+        if all(find(file) for file in file_set.files):
+            return file_set
     return None
 
 
 def obtain(
-    title: str, sources: Sequence[Source], progress: ProgressCallback | None = None
-) -> tuple[Source, dict[str, Path]]:
-    """A source with its files, verified; downloaded where none is complete here."""
-    source = choose(sources)
-    if source is None:
-        public = (s for s in sources if all(file.url or find(file) for file in s.files))
-        source = next(public, None)
-        if source is None:
-            raise Unavailable(_missing(title, sources))
+    title: str, file_sets: Sequence[FileSet], progress: ProgressCallback | None = None
+) -> tuple[FileSet, dict[str, Path]]:
+    """A file set with its paths, verified; downloaded where none is complete here."""
+    file_set = choose(file_sets)
+    if file_set is None:
+        public = (s for s in file_sets if all(file.url or find(file) for file in s.files))
+        file_set = next(public, None)
+        if file_set is None:
+            raise Unavailable(_missing(title, file_sets))
     paths: dict[str, Path] = {}
-    for file in source.files:
+    for file in file_set.files:
         path = find(file)
         if path is None:
-            path = _download(file, _missing(title, sources), progress)
+            path = _download(file, _missing(title, file_sets), progress)
         else:
             verify(file, path, progress)
         paths[file.name] = path
-    return source, paths
+    return file_set, paths
 
 
 def identity(file: File) -> str:
@@ -116,11 +116,11 @@ def _ours(path: Path) -> bool:
 
 
 def _download(file: File, missing: str, progress: ProgressCallback | None) -> Path:
-    folder = cache.made("downloads")
+    folder = cache.ensure_folder("downloads")
     path = folder / file.name
     with (
-        cache.room(folder, file.size or 0, f"downloading {file.name}"),
-        cache.sole(folder, file.name),
+        cache.require_space(folder, file.size or 0, f"downloading {file.name}"),
+        cache.exclusive(folder, file.name),
     ):
         if path.is_file():  # another process was faster
             verify(file, path, progress)
@@ -205,7 +205,7 @@ class _Bar:
     @total.setter
     def total(self, nbytes: int) -> None:
         self._total = nbytes or self._total
-        with cache.room(self._folder, self._total, self._stage):
+        with cache.require_space(self._folder, self._total, self._stage):
             pass
 
     def update(self, nbytes: int) -> None:
@@ -221,12 +221,12 @@ class _Bar:
         pass
 
 
-def _missing(title: str, sources: Sequence[Source]) -> str:
+def _missing(title: str, file_sets: Sequence[FileSet]) -> str:
     """Which files to put where, and where they are public."""
     ways = []
-    for source in sources:
-        names = ", ".join(file.name for file in source.files)
-        where = sorted({os.path.dirname(file.url) + "/" for file in source.files if file.url})
+    for file_set in file_sets:
+        names = ", ".join(file.name for file in file_set.files)
+        where = sorted({os.path.dirname(file.url) + "/" for file in file_set.files if file.url})
         ways.append(names + (f" (public at {' and '.join(where)})" if where else ""))
     folder = cache.data_folder()
     place = f"{folder} (UNFIT_DATA)" if folder else "a folder, and set UNFIT_DATA to it"

@@ -116,10 +116,10 @@ def gathered(blocks: Iterable[np.ndarray], name: str, nbytes: int = 0) -> np.nda
 
     nbytes: room the disk must have before the first block is made, where that is known.
     """
-    folder = cache.made("prepared")
+    folder = cache.ensure_folder("prepared")
     n, width = 0, 0
     with (
-        cache.room(folder, nbytes, f"unpacking {name}"),
+        cache.require_space(folder, nbytes, f"unpacking {name}"),
         tempfile.TemporaryFile(dir=folder) as file,
     ):
         for block in blocks:

@@ -15,7 +15,7 @@ import numpy as np
 
 from unfit import disk
 from unfit.data.catalog import cache, fetch
-from unfit.data.catalog.entry import Entry, Parts, Prepared, Source, blocks
+from unfit.data.catalog.entry import Entry, FileSet, Parts, Prepared, blocks
 from unfit.errors import Damaged
 from unfit.progress import ProgressCallback
 
@@ -27,37 +27,37 @@ HASHED = (
 
 def prepare(entry: Entry, progress: ProgressCallback | None = None) -> Prepared:
     """The rows of an entry: from the cache, or prepared into it."""
-    source = fetch.choose(entry.sources)
-    if found := _kept(entry, source):
+    file_set = fetch.choose(entry.file_sets)
+    if found := _cached(entry, file_set):
         return found
-    folder = cache.made("prepared")
-    with cache.sole(folder, entry.name):
-        if found := _kept(entry, source):  # another process was faster
+    folder = cache.ensure_folder("prepared")
+    with cache.exclusive(folder, entry.name):
+        if found := _cached(entry, file_set):  # another process was faster
             return found
         paths: dict[str, Path] = {}
-        if entry.sources:
-            source, paths = fetch.obtain(entry.title, entry.sources, progress)
-        place = folder / f"{entry.name}-{_fingerprint(entry, source)}"
+        if entry.file_sets:
+            file_set, paths = fetch.obtain(entry.title, entry.file_sets, progress)
+        place = folder / f"{entry.name}-{_fingerprint(entry, file_set)}"
         if progress:
             progress(f"preparing {entry.name}", 0, 0)
-        with cache.room(folder, 0, f"preparing {entry.name}"):
-            parts = entry.prepare(source.read(paths) if source else {})
+        with cache.require_space(folder, 0, f"preparing {entry.name}"):
+            parts = entry.prepare(file_set.read(paths) if file_set else {})
             parts.check(entry.name)
-            _write(entry, source, parts, place, progress)
+            _write(entry, file_set, parts, place, progress)
     return _open(entry, place)
 
 
-def _fingerprint(entry: Entry, source: Source | None) -> str:
-    files = [] if source is None else [(f.name, fetch.identity(f)) for f in source.files]
+def _fingerprint(entry: Entry, file_set: FileSet | None) -> str:
+    files = [] if file_set is None else [(f.name, fetch.identity(f)) for f in file_set.files]
     text = json.dumps([FORMAT, entry.name, entry.version, files])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _kept(entry: Entry, source: Source | None) -> Prepared | None:
-    """What was prepared before from this source; with no source at hand, from any."""
+def _cached(entry: Entry, file_set: FileSet | None) -> Prepared | None:
+    """What was prepared before from these files; if none are at hand, from any set."""
     folder = cache.cache_folder() / "prepared"
-    sources = [source] if source or not entry.sources else list(entry.sources)
-    for each in sources:
+    file_sets = [file_set] if file_set or not entry.file_sets else list(entry.file_sets)
+    for each in file_sets:
         place = folder / f"{entry.name}-{_fingerprint(entry, each)}"
         if place.is_dir():
             try:
@@ -69,14 +69,14 @@ def _kept(entry: Entry, source: Source | None) -> Prepared | None:
 
 def _write(
     entry: Entry,
-    source: Source | None,
+    file_set: FileSet | None,
     parts: Parts,
     place: Path,
     progress: ProgressCallback | None,
 ) -> None:
     arrays = parts.arrays()
     total = sum(array.nbytes for array in arrays.values())
-    with cache.room(place.parent, total, f"preparing {entry.name}"):
+    with cache.require_space(place.parent, total, f"preparing {entry.name}"):
         aside = Path(
             tempfile.mkdtemp(prefix=f".{entry.name}-", suffix=disk.TEMPORARY, dir=place.parent)
         )
@@ -90,7 +90,7 @@ def _write(
                 "format": FORMAT,
                 "name": entry.name,
                 "version": entry.version,
-                "sources": {f.name: fetch.identity(f) for f in source.files} if source else {},
+                "sources": {f.name: fetch.identity(f) for f in file_set.files} if file_set else {},
                 "arrays": written,
             }
             disk.write(aside / "card.json", json.dumps(card, indent=1).encode())

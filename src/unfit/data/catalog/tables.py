@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from unfit.data.catalog import scaling
-from unfit.data.catalog.entry import Parts, Raw
+from unfit.data.catalog.entry import Parts, RawArrays
 from unfit.errors import BadInput
 
 
-def numbers(raw: Raw, names: Sequence[str]) -> np.ndarray:
+def numbers(raw: RawArrays, names: Sequence[str]) -> np.ndarray:
     """Columns (n, len(names)) float64; what is not a number is named with its row."""
     columns = []
     for name in names:

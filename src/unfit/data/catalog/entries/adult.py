@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling, tables
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 from unfit.errors import BadInput
 
 _UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
@@ -33,11 +33,11 @@ _TRAINING = Training(epochs=200, batch_size=512, burn_in=10)
 _VOLUMES = (0.05, 0.1, 0.2)
 
 
-def _read_parquet(paths: Mapping[str, Path]) -> Raw:
+def _read_parquet(paths: Mapping[str, Path]) -> RawArrays:
     return formats.parquet_columns(paths["adult.parquet"], (*_COLUMNS, "split"))
 
 
-def _read_csv(paths: Mapping[str, Path]) -> Raw:
+def _read_csv(paths: Mapping[str, Path]) -> RawArrays:
     """adult.test begins with a line that is not a row, and ends its classes with a full stop."""
     halves = []
     for name in ("adult.data", "adult.test"):
@@ -52,7 +52,7 @@ def _read_csv(paths: Mapping[str, Path]) -> Raw:
     return raw
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """Numbers standardised, texts one-hot, both by the training rows; the largest norm."""
     test = raw["split"] == "test"
     if unknown := set(np.unique(raw["income"]).tolist()) - {"<=50K", ">50K"}:
@@ -63,7 +63,7 @@ def prepare(raw: Raw) -> Parts:
     return tables.parts(blocks, raw["income"] == ">50K", test)
 
 
-def _read_a9a_npz(paths: Mapping[str, Path]) -> Raw:
+def _read_a9a_npz(paths: Mapping[str, Path]) -> RawArrays:
     from scipy import sparse
 
     pieces = ("data", "indices", "indptr", "shape")
@@ -79,13 +79,13 @@ def _read_a9a_npz(paths: Mapping[str, Path]) -> Raw:
     return {**dense, "y_train": raw["y_train"], "y_test": raw["y_test"]}
 
 
-def _read_a9a_text(paths: Mapping[str, Path]) -> Raw:
+def _read_a9a_text(paths: Mapping[str, Path]) -> RawArrays:
     X, y = formats.libsvm_dense(paths["a9a"], 123)
     X_test, y_test = formats.libsvm_dense(paths["a9a.t"], 123)
     return {"X_train": X, "y_train": y, "X_test": X_test, "y_test": y_test}
 
 
-def prepare_a9a(raw: Raw) -> Parts:
+def prepare_a9a(raw: RawArrays) -> Parts:
     """Ones and zeros, divided by the largest norm."""
     X, X_test = (np.array(raw[name], np.float32) for name in ("X_train", "X_test"))
     scaling.max_norm(X, X_test)
@@ -100,8 +100,8 @@ ENTRIES = (
         about="Census rows: does a person earn more than 50,000 dollars a year.",
         citation="Becker and Kohavi 1996, Adult, UCI machine learning repository",
         terms="CC BY 4.0 (UCI)",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "adult.parquet",
@@ -111,7 +111,7 @@ ENTRIES = (
                 ),
                 _read_parquet,
             ),
-            Source(
+            FileSet(
                 (
                     File(
                         "adult.data",
@@ -141,8 +141,8 @@ ENTRIES = (
         citation="Platt 1998, Fast training of support vector machines using sequential minimal "
         "optimization",
         terms="derived from Adult (CC BY 4.0) by the LIBSVM project",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "a9a.npz",
@@ -152,7 +152,7 @@ ENTRIES = (
                 ),
                 _read_a9a_npz,
             ),
-            Source(tuple(File(n, url=_LIBSVM + n) for n in ("a9a", "a9a.t")), _read_a9a_text),
+            FileSet(tuple(File(n, url=_LIBSVM + n) for n in ("a9a", "a9a.t")), _read_a9a_text),
         ),
         prepare=prepare_a9a,
         training=_TRAINING,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 
 CAT, SHIP = 3, 8
 # The largest norm among the 50,000 training pictures of all ten classes, with pixels in [0, 1], by
@@ -26,20 +26,20 @@ _LOOSE = {
 }
 
 
-def _read_npz(paths: Mapping[str, Path]) -> Raw:
+def _read_npz(paths: Mapping[str, Path]) -> RawArrays:
     names = ("x_train", "y_train", "x_test", "y_test")
     return formats.npz(paths["cifar2_cat_ship.npz"], names)
 
 
-def _read_archive(paths: Mapping[str, Path]) -> Raw:
+def _read_archive(paths: Mapping[str, Path]) -> RawArrays:
     return _batches(formats.tar_members(paths[_ARCHIVE], (*_TRAIN, _TEST)))
 
 
-def _read_loose(paths: Mapping[str, Path]) -> Raw:
+def _read_loose(paths: Mapping[str, Path]) -> RawArrays:
     return _batches({name: path.read_bytes() for name, path in paths.items()})
 
 
-def _batches(content: Mapping[str, bytes]) -> Raw:
+def _batches(content: Mapping[str, bytes]) -> RawArrays:
     """Cats and ships of the six batches, in the order of the files."""
     raw: dict[str, np.ndarray] = {}
     for part, names in (("train", _TRAIN), ("test", (_TEST,))):
@@ -50,7 +50,7 @@ def _batches(content: Mapping[str, bytes]) -> Raw:
     return raw
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """x/255, then the largest norm of all ten classes."""
     X, X_test = (raw[name].astype(np.float32) / np.float32(255) for name in ("x_train", "x_test"))
     scaling.divide(NORM_OF_TEN, X, X_test)
@@ -65,8 +65,8 @@ ENTRIES = (
         about="Small colour photographs, cat against ship.",
         citation="Krizhevsky 2009, Learning multiple layers of features from tiny images",
         terms="no formal licence; cite the report",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "cifar2_cat_ship.npz",
@@ -76,7 +76,7 @@ ENTRIES = (
                 ),
                 _read_npz,
             ),
-            Source(
+            FileSet(
                 (
                     File(
                         _ARCHIVE,
@@ -87,7 +87,7 @@ ENTRIES = (
                 ),
                 _read_archive,
             ),
-            Source(
+            FileSet(
                 tuple(File(name, f"md5:{md5}", 30730000) for name, md5 in _LOOSE.items()),
                 _read_loose,
             ),

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 from unfit.errors import BadInput
 
 N_TEST = 58_102
@@ -15,11 +15,11 @@ _NAMES = ("X_num", "wilderness", "soil", "cover_type")
 _PUBLIC = "covtype.data.gz"
 
 
-def _read_npz(paths: Mapping[str, Path]) -> Raw:
+def _read_npz(paths: Mapping[str, Path]) -> RawArrays:
     return formats.npz(paths["covtype.npz"], _NAMES)
 
 
-def _read_csv(paths: Mapping[str, Path]) -> Raw:
+def _read_csv(paths: Mapping[str, Path]) -> RawArrays:
     """10 numbers, 4 columns of which one is 1 (wilderness), 40 such (soil), the cover 1 to 7."""
     (path,) = paths.values()
     table = formats.csv_numbers(path, 55)
@@ -36,7 +36,7 @@ def _read_csv(paths: Mapping[str, Path]) -> Raw:
     }
 
 
-def prepare(raw: Raw, n_test: int = N_TEST) -> Parts:
+def prepare(raw: RawArrays, n_test: int = N_TEST) -> Parts:
     """Numbers to [0, 1] over all rows, codes one-hot, type 2 against the rest, the largest norm.
 
     The range is that of all rows, as the published scaled file has it.
@@ -62,8 +62,8 @@ ENTRIES = (
         citation="Blackard and Dean 1999, Comparative accuracies of artificial neural networks and "
         "discriminant analysis in predicting forest cover types",
         terms="CC BY 4.0 (UCI); (c) J. A. Blackard and Colorado State University",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "covtype.npz",
@@ -73,7 +73,7 @@ ENTRIES = (
                 ),
                 _read_npz,
             ),
-            Source(
+            FileSet(
                 (
                     File(
                         _PUBLIC,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling, tables
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 
 SEED = 0
 TEST_SHARE = 0.2  # of the patients
@@ -47,22 +47,22 @@ _CHAPTERS = (
 )  # of ICD-9, diabetes (250) on its own
 
 
-def _read_parquet(paths: Mapping[str, Path]) -> Raw:
+def _read_parquet(paths: Mapping[str, Path]) -> RawArrays:
     return formats.parquet_columns(paths["diabetes130.parquet"], _NEEDED)
 
 
-def _read_zip(paths: Mapping[str, Path]) -> Raw:
+def _read_zip(paths: Mapping[str, Path]) -> RawArrays:
     (path,) = paths.values()
     content = formats.zip_member(path, "diabetic_data.csv")
     return formats.csv_columns(content, f"{path.name}/diabetic_data.csv", needed=_NEEDED)
 
 
-def _read_csv(paths: Mapping[str, Path]) -> Raw:
+def _read_csv(paths: Mapping[str, Path]) -> RawArrays:
     (path,) = paths.values()
     return formats.csv_columns(path.read_bytes(), path.name, needed=_NEEDED)
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """Class 1: readmitted at all. Numbers standardised, texts one-hot; the largest norm."""
     patients = tables.numbers(raw, ["patient_nbr"])[:, 0].astype(np.int64)
     test = scaling.by_group(patients, TEST_SHARE, SEED)
@@ -90,8 +90,8 @@ ENTRIES = (
         about="Hospital stays of diabetics: is the patient readmitted; many stays, one patient.",
         citation="Strack et al. 2014, Impact of HbA1c measurement on hospital readmission rates",
         terms="CC BY 4.0 (UCI), de-identified",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "diabetes130.parquet",
@@ -101,8 +101,8 @@ ENTRIES = (
                 ),
                 _read_parquet,
             ),
-            Source((File("diabetic_data.csv"),), _read_csv),
-            Source(
+            FileSet((File("diabetic_data.csv"),), _read_csv),
+            FileSet(
                 (
                     File(
                         "dataset_diabetes.zip",

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling, tables
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 
 TEST_PEOPLE = (2, 4, 9, 10, 12, 13, 18, 20, 24)  # as in the published split
 
 
-def _read(paths: Mapping[str, Path]) -> Raw:
+def _read(paths: Mapping[str, Path]) -> RawArrays:
     return formats.npz(paths["hapt_features.npz"], ("X", "y", "subject"))
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """Columns standardised by the training people; the largest norm."""
     test = np.isin(raw["subject"], TEST_PEOPLE)
     X = scaling.standardise_columns(raw["X"].astype(np.float64), test)
@@ -30,8 +30,8 @@ ENTRIES = (
         citation="Reyes-Ortiz et al. 2016, Transition-aware human activity recognition using "
         "smartphones",
         terms="CC BY 4.0 (UCI); its readme asks for citation and no commercial use",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "hapt_features.npz",

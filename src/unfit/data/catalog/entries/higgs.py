@@ -6,27 +6,27 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 
 SEED = 0
 _PUBLIC = "HIGGS.csv.gz"
 
 
-def _read_subset(paths: Mapping[str, Path]) -> Raw:
+def _read_subset(paths: Mapping[str, Path]) -> RawArrays:
     """The rows with the whole set's mix of classes, and which of them are for testing."""
     raw = formats.npz(paths["higgs_subset.npz"], ("X", "y", "natural", "test"))
     kept = raw["natural"] | raw["test"]
     return {"X": raw["X"][kept], "y": raw["y"][kept], "test": raw["test"][kept]}
 
 
-def _read_csv(paths: Mapping[str, Path]) -> Raw:
+def _read_csv(paths: Mapping[str, Path]) -> RawArrays:
     """The class, then 28 numbers; a tenth of each class is for testing."""
     table = formats.csv_numbers(paths[_PUBLIC], 29)
     y = np.array(table[:, 0] == 1, dtype=np.int64)
     return {"X": table[:, 1:], "y": y, "test": scaling.stratified(y, len(y) // 10, SEED)}
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """Each column to [0, 1] over the training rows, then the largest norm."""
     test = raw["test"].astype(np.bool_)
     X, X_test = (np.ascontiguousarray(raw["X"][rows], np.float32) for rows in (~test, test))
@@ -44,8 +44,8 @@ ENTRIES = (
         citation="Baldi, Sadowski and Whiteson 2014, Searching for exotic particles in high-energy "
         "physics with deep learning",
         terms="CC BY 4.0 (UCI)",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "higgs_subset.npz",
@@ -55,7 +55,7 @@ ENTRIES = (
                 ),
                 _read_subset,
             ),
-            Source(
+            FileSet(
                 (
                     File(
                         _PUBLIC,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 
 _MIRROR = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 _NPZ = File(
@@ -26,25 +26,25 @@ _PLAIN = {
 }
 
 
-def _read_npz(paths: Mapping[str, Path]) -> Raw:
+def _read_npz(paths: Mapping[str, Path]) -> RawArrays:
     return formats.npz(paths["mnist.npz"], tuple(_IDX))
 
 
-def _read_idx(paths: Mapping[str, Path]) -> Raw:
+def _read_idx(paths: Mapping[str, Path]) -> RawArrays:
     by_stem = {name.removesuffix(".gz"): path for name, path in paths.items()}
     return {key: formats.idx(by_stem[stem]) for key, (stem, _, _) in _IDX.items()}
 
 
 SOURCES = (
-    Source((_NPZ,), _read_npz),
-    Source(
+    FileSet((_NPZ,), _read_npz),
+    FileSet(
         tuple(
             File(f"{stem}.gz", f"md5:{md5}", size, f"{_MIRROR}{stem}.gz")
             for stem, md5, size in _IDX.values()
         ),
         _read_idx,
     ),
-    Source(tuple(File(stem, f"md5:{md5}") for stem, md5 in _PLAIN.items()), _read_idx),
+    FileSet(tuple(File(stem, f"md5:{md5}") for stem, md5 in _PLAIN.items()), _read_idx),
 )
 
 
@@ -52,14 +52,14 @@ SOURCES = (
 _MEAN, _DEVIATION = np.float32(0.1307), np.float32(0.3081)
 
 
-def ten(raw: Raw) -> Parts:
+def ten(raw: RawArrays) -> Parts:
     """x/255, then (x - 0.1307) / 0.3081, then the largest norm."""
     X, X_test = (_standardised(raw[name]) for name in ("x_train", "x_test"))
     scaling.max_norm(X, X_test)
     return Parts(X, raw["y_train"].astype(np.int64), X_test, raw["y_test"].astype(np.int64))
 
 
-def three_eight(raw: Raw) -> Parts:
+def three_eight(raw: RawArrays) -> Parts:
     """As for ten digits, the largest norm too: only then are 3 and 8 chosen, as was published."""
     X = _standardised(raw["x_train"])
     norm = scaling.largest_norm(X)
@@ -88,7 +88,7 @@ ENTRIES = (
         about="Handwritten digits, 3 against 8.",
         citation=_CITATION,
         terms=_TERMS,
-        sources=SOURCES,
+        file_sets=SOURCES,
         prepare=three_eight,
         training=Training(epochs=1000, batch_size=1024, burn_in=10),
         intercept=False,
@@ -104,7 +104,7 @@ ENTRIES = (
         about="Handwritten digits, ten classes.",
         citation=_CITATION,
         terms=_TERMS,
-        sources=SOURCES,
+        file_sets=SOURCES,
         prepare=ten,
         training=Training(epochs=200, batch_size=512, burn_in=20),
         intercept=False,

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit.data.catalog import formats, scaling, tables
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 from unfit.errors import BadInput
 
 SEED = 0
@@ -16,7 +16,7 @@ _RATINGS, _MOVIES = ("userId", "movieId", "rating"), ("movieId", "title", "genre
 _YEAR = re.compile(r"\((\d{4})\)\s*$")
 
 
-def _read_parquet(paths: Mapping[str, Path]) -> Raw:
+def _read_parquet(paths: Mapping[str, Path]) -> RawArrays:
     ratings, movies = paths.values()
     return _joined(
         formats.parquet_columns(ratings, _RATINGS),
@@ -24,7 +24,7 @@ def _read_parquet(paths: Mapping[str, Path]) -> Raw:
     )
 
 
-def _read_zip(paths: Mapping[str, Path]) -> Raw:
+def _read_zip(paths: Mapping[str, Path]) -> RawArrays:
     (path,) = paths.values()
     read = []
     for name, needed in (("ratings.csv", _RATINGS), ("movies.csv", _MOVIES)):
@@ -33,7 +33,7 @@ def _read_zip(paths: Mapping[str, Path]) -> Raw:
     return _joined(*read)
 
 
-def _joined(ratings: Raw, movies: Raw) -> Raw:
+def _joined(ratings: RawArrays, movies: RawArrays) -> RawArrays:
     """Each rating with the title and genres of its film."""
     films = tables.numbers(movies, ["movieId"])[:, 0]
     rated = tables.numbers(ratings, ["movieId"])[:, 0]
@@ -50,7 +50,7 @@ def _joined(ratings: Raw, movies: Raw) -> Raw:
     }
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """Class 1: four stars or more. Genres as ones, the year in centuries since 1900.
 
     Nothing is computed from ratings of others, so that a user's rows are all that knows the user.
@@ -74,8 +74,8 @@ ENTRIES = (
         about="Film ratings, four stars or more against fewer; up to 2,698 rows of one user.",
         citation="Harper and Konstan 2015, The MovieLens datasets: history and context",
         terms="GroupLens: research use, no commercial use without permission, citation required",
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "movielens_small_ratings.parquet",
@@ -90,7 +90,7 @@ ENTRIES = (
                 ),
                 _read_parquet,
             ),
-            Source(
+            FileSet(
                 (
                     File(
                         _ZIP,

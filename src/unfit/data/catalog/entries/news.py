@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from unfit.data.catalog import formats, scaling
-from unfit.data.catalog.entry import Entry, File, Parts, Raw, Source, Training
+from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 
 COLUMNS = 1000
 SEED = 0
@@ -18,13 +18,13 @@ _TERMS = "Usenet posts, no formal licence; word counts only"
 _TRAINING = Training(epochs=200, batch_size=512, burn_in=10)
 
 
-def _read_news20(paths: Mapping[str, Path]) -> Raw:
+def _read_news20(paths: Mapping[str, Path]) -> RawArrays:
     """The training part alone: a fifth of it is held out, by class."""
     raw = formats.npz(paths["news20_libsvm.npz"], (*_PIECES, "y"))
     return {**raw, "test": scaling.stratified(raw["y"], len(raw["y"]) // 5, SEED)}
 
 
-def _read_news20_text(paths: Mapping[str, Path]) -> Raw:
+def _read_news20_text(paths: Mapping[str, Path]) -> RawArrays:
     train, test = paths.values()
     (X, y), (X_test, y_test) = (formats.libsvm_sparse(p, _WIDTH) for p in (train, test))
     X = sparse.vstack([X, X_test], format="csr")
@@ -39,13 +39,13 @@ def _read_news20_text(paths: Mapping[str, Path]) -> Raw:
     }
 
 
-def _read_newsgroups(paths: Mapping[str, Path]) -> Raw:
+def _read_newsgroups(paths: Mapping[str, Path]) -> RawArrays:
     path = paths["newsgroups20_counts.npz"]
     raw = formats.npz(path, (*_PIECES, "y", "split", "author"))
     return {**raw, "test": raw["split"] == 1}
 
 
-def prepare(raw: Raw) -> Parts:
+def prepare(raw: RawArrays) -> Parts:
     """tf-idf of the words in most training posts, rows of norm 1, dense.
 
     (1 + log tf) log(n / df), n and df counted over the training posts.
@@ -73,8 +73,8 @@ ENTRIES = (
         about="Usenet posts of twenty newsgroups, the 1,000 commonest words.",
         citation="Lang 1995, NewsWeeder: learning to filter netnews",
         terms=_TERMS,
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "news20_libsvm.npz",
@@ -84,7 +84,7 @@ ENTRIES = (
                 ),
                 _read_news20,
             ),
-            Source(
+            FileSet(
                 tuple(File(n, url=_LIBSVM + n) for n in ("news20.bz2", "news20.t.bz2")),
                 _read_news20_text,
             ),
@@ -102,8 +102,8 @@ ENTRIES = (
         about="Usenet posts of twenty newsgroups, split by date, with their authors.",
         citation="Lang 1995, NewsWeeder: learning to filter netnews",
         terms=_TERMS,
-        sources=(
-            Source(
+        file_sets=(
+            FileSet(
                 (
                     File(
                         "newsgroups20_counts.npz",

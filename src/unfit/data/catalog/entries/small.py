@@ -3,13 +3,13 @@
 import numpy as np
 
 from unfit.data.catalog import scaling
-from unfit.data.catalog.entry import Entry, Parts, Raw, Training
+from unfit.data.catalog.entry import Entry, Parts, RawArrays, Training
 
 SEED = 0
 _TRAINING = Training(epochs=200, batch_size=64, burn_in=10)
 
 
-def _digits(raw: Raw) -> Parts:
+def _digits(raw: RawArrays) -> Parts:
     """Ten digits of 8 x 8 pixels."""
     from sklearn.datasets import load_digits
 
@@ -17,7 +17,7 @@ def _digits(raw: Raw) -> Parts:
     return _scaled(X, y)
 
 
-def _digits_b(raw: Raw) -> Parts:
+def _digits_b(raw: RawArrays) -> Parts:
     """0-4 against 5-9."""
     from sklearn.datasets import load_digits
 
@@ -34,7 +34,7 @@ def _scaled(X: np.ndarray, y: np.ndarray) -> Parts:
     return Parts(X_train, y[~test].astype(np.int64), X_test, y[test].astype(np.int64))
 
 
-def _breast_cancer(raw: Raw) -> Parts:
+def _breast_cancer(raw: RawArrays) -> Parts:
     """Each column standardised, since an area is a thousand times a smoothness; as above then."""
     from sklearn.datasets import load_breast_cancer
 
@@ -55,7 +55,7 @@ ENTRIES = (
         about="Handwritten digits of 8 x 8 pixels, ten classes.",
         citation=_DIGITS,
         terms="CC BY 4.0 (UCI); comes with scikit-learn",
-        sources=(),
+        file_sets=(),
         prepare=_digits,
         training=_TRAINING,
         intercept=True,
@@ -69,7 +69,7 @@ ENTRIES = (
         about="Handwritten digits of 8 x 8 pixels, 0-4 against 5-9.",
         citation=_DIGITS,
         terms="CC BY 4.0 (UCI); comes with scikit-learn",
-        sources=(),
+        file_sets=(),
         prepare=_digits_b,
         training=_TRAINING,
         intercept=True,
@@ -81,7 +81,7 @@ ENTRIES = (
         about="Cell nuclei of breast masses, malignant against benign.",
         citation="Wolberg, Mangasarian, Street and Street 1993, Breast cancer Wisconsin, UCI",
         terms="CC BY 4.0 (UCI); comes with scikit-learn",
-        sources=(),
+        file_sets=(),
         prepare=_breast_cancer,
         training=_TRAINING,
         intercept=True,
