@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import people
 from unfit import disk
 from unfit.data import ids as id_module
-from unfit.data.column import Column
+from unfit.data.columns import Column
 from unfit.data.dataset import Dataset
 from unfit.data.generation import write_dataset
 from unfit.data.ingest import split, spool
@@ -63,8 +63,8 @@ def test_erased_rows_are_zero_and_not_found(tmp_path: Path) -> None:
     others = np.setdiff1d(np.arange(300), positions)
     before = {name: data[name][others].copy() for name in ("X", "values", "codes", "labels")}
     for _ in range(2):  # can be repeated
-        data.erase_rows(positions)
-        data.erase_ids(positions)
+        data.purge_rows(positions)
+        data.purge_ids(positions)
     for name in ("X", "values", "codes", "labels"):
         assert not np.ascontiguousarray(data[name][positions]).view(np.uint8).any()
         np.testing.assert_array_equal(data[name][others], before[name])

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unfit.data.columns import Column, numbers, unreadable_count
+from unfit.data.columns import Column
 from unfit.data.dialect import DELIMITERS, Dialect
 from unfit.data.objects import _taker
 from unfit.data.profile import Wanted, look, profile
 from unfit.data.sources import Location, open_source
 from unfit.data.sources.csv_file import CsvSource
 from unfit.data.sources.in_memory import TableSource
+from unfit.data.values import numbers, unreadable_count
 from unfit.errors import BadInput
 
 CELLS = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=6)

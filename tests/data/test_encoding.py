@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import people
-from unfit.data.columns import Column, Vocabulary
+from unfit.data.columns import Column
 from unfit.data.constants import fit
 from unfit.data.encoding import Encoding, Reader
+from unfit.data.values import Vocabulary
 from unfit.errors import BadInput, Damaged
 
 COLUMNS = [

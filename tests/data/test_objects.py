@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import people
-from unfit.data.columns import UNSEEN, Column
+from unfit.data.columns import Column
 from unfit.data.constants import fit
 from unfit.data.encoding import Encoded, Encoding, Reader
 from unfit.data.objects import ObjectEncoder
+from unfit.data.values import UNSEEN
 from unfit.errors import BadInput
 
 WORDS = ("true", "T", " yes ", "Y", "1", "false", "f", "No", "n", "0")

@@ -103,9 +103,11 @@ def lengths_of(X: np.ndarray) -> dict[int, int]:
 
 
 def with_lengths(
-    total: Sums, encoding: Encoding, vocabularies: Sequence[Texts],
+    total: Sums,
+    encoding: Encoding,
+    vocabularies: Sequence[Texts],
     blocks: Iterable[tuple[np.ndarray, np.ndarray]],
-) -> Sums:  # fmt: skip
+) -> Sums:
     """With the lengths of the rows of `blocks` under an encoding."""
     slots = encoding.slots(vocabularies)
     lengths: Counter[int] = Counter()
@@ -140,7 +142,7 @@ def _power_of_deviation(known: int, total: int, square: int) -> int:
 def kept_categories(
     column: Column, texts: Texts, counts: np.ndarray, min_rows: int
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that get a column, and those that enough rows hold and yet get none; both sorted.
+    """The categories that get a column, and those that enough rows hold but that get none; sorted.
 
     Where there are too many, the more frequent come first; frequencies are compared after rounding,
     and names decide among equals, so that it seldom matters who holds one row more.
@@ -244,7 +246,7 @@ def refitted(encoding: Encoding, vocabularies: Sequence[Texts], total: Sums) -> 
 
 @dataclass(frozen=True)
 class Explained:
-    """In words, how each constant was come by: those of the columns, and the norm bound."""
+    """In words, where each constant comes from: those of the columns, and the norm bound."""
 
     columns: dict[str, dict[str, str]]
     norm: str

@@ -1,4 +1,4 @@
-"""Rows on disk: memory-mapped arrays in one folder, opened in O(1), erased in place.
+"""Rows on disk: memory-mapped arrays in one folder, opened in O(1), purged in place.
 
 A folder is one generation: written whole by data.generation, renamed into place, and never grown.
 Training rows come first, then the held-out ones. Raw values are kept beside the encoded rows, so
@@ -48,7 +48,7 @@ DTYPES = {
     "row_bytes": "|u1",
     "row_rows": "<i8",
 }
-ERASED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
+PURGED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
 
 IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy
 
@@ -210,21 +210,21 @@ class Dataset:
             self._counts = each, labels
         return self._counts
 
-    def erase_rows(self, positions: np.ndarray) -> None:
+    def purge_rows(self, positions: np.ndarray) -> None:
         """Zero the bytes of rows. Can be repeated."""
         each, labels = self.counts()
         there = positions[self["live"][positions] != 0]
         for j, count in enumerate(each):
             np.subtract.at(count, self["codes"][there, j], 1)
         np.subtract.at(labels, self["labels"][there], 1)
-        for name in ERASED:
+        for name in PURGED:
             array = self[name]
             width = int(np.prod(array.shape[1:])) * array.itemsize
             disk.zero_rows(self.folder / f"{name}.bin", width, positions)
         if self._in_memory is not None:
             self._in_memory[positions] = 0
 
-    def erase_ids(self, positions: np.ndarray) -> None:
+    def purge_ids(self, positions: np.ndarray) -> None:
         """Zero the ids of erased rows, and of subjects who have no row left. Can be repeated."""
         starts, rows, live = self["subject_starts"], self["subject_rows"], self["live"]
         gone = [
@@ -255,7 +255,7 @@ class Dataset:
         }
         return {name: texts for name, texts in found.items() if texts}
 
-    def drop_texts(self, unused: dict[str, set[str]]) -> None:
+    def purge_texts(self, unused: dict[str, set[str]]) -> None:
         """Write the vocabulary anew without categories and labels that nobody holds."""
         names = [name for name, kind in self.columns if kind == "category"]
         self.vocabularies = [

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unfit.data.columns import UNSEEN, Column, Vocabulary, categories_of, numbers
+from unfit.data.columns import Column
+from unfit.data.values import UNSEEN, Vocabulary, categories_of, numbers
 from unfit.errors import BadInput, Damaged
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ BLOCK = 1 << 15
 class Encoded:
     """A column with its constants: x -> (x - shift) / scale, or one column per category.
 
-    A category that no remaining row holds is retired to None: its place stays, its name goes.
-    others: categories that min_rows training rows hold and that yet have no column.
+    A category that no remaining row holds becomes None: its place stays, its name is purged.
+    others: categories without a column that at least min_rows training rows hold.
     """
 
     column: Column
@@ -135,8 +136,8 @@ class Encoding:
         """For codes that are places already, as `Reader.of(encoding)` gives them."""
         return [np.array([*range(c.width), -1], np.int64) for c in self.categorical]
 
-    def retire(self, held: Mapping[str, set[str | None]]) -> "Encoding":
-        """Without the names of fitted categories that are not held, by column."""
+    def purge_names(self, held: Mapping[str, set[str | None]]) -> "Encoding":
+        """Without the names of fitted categories that no row holds. held: by column."""
 
         def one(c: Encoded) -> Encoded:
             if c.column.kind != "category" or c.constants == "declared":
@@ -178,9 +179,10 @@ class Reader:
         self.numeric = [c for c in columns if c.kind != "category"]
         self.categorical = [c for c in columns if c.kind == "category"]
         self.vocabularies = (
-            [Vocabulary(c.name) for c in self.categorical] if vocabularies is None
+            [Vocabulary(c.name) for c in self.categorical]
+            if vocabularies is None
             else list(vocabularies)
-        )  # fmt: skip
+        )
 
     @classmethod
     def of(cls, encoding: Encoding, strict: bool = True) -> "Reader":

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit import disk
-from unfit.data.column import Column
+from unfit.data.columns import Column
 from unfit.data.constants import fit
 from unfit.data.dataset import DTYPES, FORMAT, Raw, write_checked
 from unfit.data.encoding import BLOCK, Encoding

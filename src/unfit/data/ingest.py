@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from unfit import disk
 from unfit.data import ids
-from unfit.data.column import Column
-from unfit.data.columns import Vocabulary, unreadable_count
+from unfit.data.columns import Column
 from unfit.data.dataset import Raw
 from unfit.data.encoding import Reader
 from unfit.data.ids import Ids
@@ -19,6 +18,7 @@ from unfit.data.profile import all_of, present
 from unfit.data.roles import Roles
 from unfit.data.sources import Source
 from unfit.data.text import as_text
+from unfit.data.values import Vocabulary, unreadable_count
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from unfit.data.column import Column
-from unfit.data.columns import FALSE, MISSING, TRUE, is_number
+from unfit.data.columns import Column
 from unfit.data.encoding import Absent, Encoded, Encoding
 from unfit.data.text import shorten
+from unfit.data.values import FALSE, MISSING, TRUE, is_number
 from unfit.errors import BadInput
 
 NAN = float("nan")

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unfit.data import ids
-from unfit.data.column import Kind
-from unfit.data.columns import FALSE, NUMBER, TRUE
+from unfit.data.columns import Kind
 from unfit.data.sources import Source
 from unfit.data.text import as_text, plain, shorten
+from unfit.data.values import FALSE, NUMBER, TRUE
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback
 

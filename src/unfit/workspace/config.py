@@ -24,7 +24,7 @@ from pydantic import (
     ValidationError,
 )
 
-from unfit.data.column import Column
+from unfit.data.columns import Column
 from unfit.data.dialect import Dialect, checked
 from unfit.data.roles import Roles
 from unfit.data.sources import SOURCES, Location

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unfit import disk
-from unfit.data.columns import DATE_ADVICE
 from unfit.data.dialect import Dialect
 from unfit.data.profile import Look, Profile, Wanted, look, looks_like_an_id
 from unfit.data.sources import Location, Source, open_source
+from unfit.data.values import DATE_ADVICE
 from unfit.errors import BadInput
 from unfit.methods import METHODS
 from unfit.progress import ProgressCallback

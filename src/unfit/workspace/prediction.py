@@ -14,13 +14,13 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from unfit import disk
-from unfit.data.columns import UNSEEN, categories_of
 from unfit.data.encoding import Absent, Encoding, Reader
 from unfit.data.ingest import Intake
 from unfit.data.sources import Source, open_source
 from unfit.data.sources.csv_file import CsvSource
 from unfit.data.sources.in_memory import TableSource
 from unfit.data.text import as_text
+from unfit.data.values import UNSEEN, categories_of
 from unfit.errors import BadInput
 from unfit.workspace.config import Config, SourceTable
 from unfit.workspace.model import ReleasedModel

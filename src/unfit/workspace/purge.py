@@ -67,13 +67,13 @@ def _purge(session: Session, version: Version, started: float) -> str | None:
 
 def _purge_rows(dataset: Dataset, positions: np.ndarray) -> None:
     """Zero rows and their ids, and remove the names that nobody holds any more."""
-    dataset.erase_rows(positions)
+    dataset.purge_rows(positions)
     reach("purge.rows-erased")
-    dataset.erase_ids(positions)
+    dataset.purge_ids(positions)
     reach("purge.ids-erased")
     unused = dataset.unused() if len(positions) else {}
     if unused:
-        dataset.drop_texts(unused)
+        dataset.purge_texts(unused)
     reach("purge.vocabulary-rewritten")
 
 
@@ -86,7 +86,7 @@ def _purge_card(session: Session, version: Version, dataset: Dataset) -> str | N
     card = model.card if same and model else load_card(version, session.artifacts)
     names = [name for name, kind in dataset.columns if kind == "category"]
     held = dict(zip(names, map(set, dataset.vocabularies), strict=True))
-    encoding = card.encoding.retire(held)
+    encoding = card.encoding.purge_names(held)
     if encoding == card.encoding:
         return version.card_sha
     return session.artifacts.put_json(replace(card, encoding=encoding).to_json())
