@@ -73,8 +73,22 @@ def ready(tmp_path_factory):
     """A trained workspace and a file of rows, made by the commands themselves."""
     root = tmp_path_factory.mktemp("cli")
     people.write(people.people(), root / "people.csv")
-    made = ["init", root / "people.csv", "--label", "label", "--subject", "person", "--row-id",
-            "record", "-w", root / "ws", "--random-state", "0", "--threshold", "50"]  # fmt: skip
+    made = [
+        "init",
+        root / "people.csv",
+        "--label",
+        "label",
+        "--subject",
+        "person",
+        "--row-id",
+        "record",
+        "-w",
+        root / "ws",
+        "--random-state",
+        "0",
+        "--threshold",
+        "50",
+    ]
     for arguments in (made, ["train", "-w", root / "ws"]):
         result = run(app, [str(a) for a in arguments])
         assert result.exit_code == 0, result.output
@@ -153,9 +167,22 @@ def test_an_audit_that_fails_says_so_with_its_exit_code(tmp_path):
     run(app, ["forget", "--file", str(tmp_path / "ids"), "-w", str(kept.folder)])
     result = run(
         app,
-        ["audit", "--deleted", str(source), "--threshold", "0", "--draws", "3", "--random-state",
-         "0", "--report", str(tmp_path / "page.html"), "-w", str(kept.folder)],
-    )  # fmt: skip
+        [
+            "audit",
+            "--deleted",
+            str(source),
+            "--threshold",
+            "0",
+            "--draws",
+            "3",
+            "--random-state",
+            "0",
+            "--report",
+            str(tmp_path / "page.html"),
+            "-w",
+            str(kept.folder),
+        ],
+    )
     assert result.exit_code == 1
     assert "not forgotten: " in result.output
     page = (tmp_path / "page.html").read_text()
@@ -179,17 +206,39 @@ def test_bench_on_built_in_data(tmp_path):
     output = tmp_path / "bench.json"
     result = run(
         app,
-        ["bench", "--quick", "--dataset", "digits", "--section", "forgetting", "--section",
-         "stream", "--section", "training", "--section", "deltagrad", "--section", "noise",
-         "--section", "start-up", "--output", str(output)],
-    )  # fmt: skip
+        [
+            "bench",
+            "--quick",
+            "--dataset",
+            "digits",
+            "--section",
+            "forgetting",
+            "--section",
+            "stream",
+            "--section",
+            "training",
+            "--section",
+            "deltagrad",
+            "--section",
+            "noise",
+            "--section",
+            "start-up",
+            "--output",
+            str(output),
+        ],
+    )
     assert result.exit_code == 0, result.output
     figures = json.loads(output.read_text())
     assert figures["machine"]["cores"] >= 1
     assert figures["machine"]["versions"]["numpy"]
     assert {row["section"] for row in figures["rows"]} == {
-        "forgetting", "stream", "training", "deltagrad", "noise", "start-up",
-    }  # fmt: skip
+        "forgetting",
+        "stream",
+        "training",
+        "deltagrad",
+        "noise",
+        "start-up",
+    }
     streams = [row for row in figures["rows"] if row["section"] == "stream"]
     assert len(streams) == 2
     for row in streams:  # what is compared with refits holds the preparation, too
@@ -288,9 +337,17 @@ def test_the_table_of_the_demo_loses_no_figure_on_80_columns():
     from unfit.pages.story import Wave
 
     wave = Wave(
-        name="targeted", requests=40, people=1_600, rows=12_043, seconds=0.9994, purge=0.9994,
-        retraining=0.9994, estimate=12.34, retrainings=1, accuracy=0.812,
-    )  # fmt: skip
+        name="targeted",
+        requests=40,
+        people=1_600,
+        rows=12_043,
+        seconds=0.9994,
+        purge=0.9994,
+        retraining=0.9994,
+        estimate=12.34,
+        retrainings=1,
+        accuracy=0.812,
+    )
     console = Console(width=80, record=True)
     console.print(_table([wave]))
     shown = console.export_text()

@@ -85,8 +85,12 @@ def test_the_guide_shows_what_it_claims() -> None:
 
 @pytest.mark.slow
 def test_every_command_of_the_readme(folder: Path) -> None:
-    commands = [c for kind, text in run_guide.blocks(README) if kind == "console"
-                for c in run_guide.commands(text)]  # fmt: skip
+    commands = [
+        c
+        for kind, text in run_guide.blocks(README)
+        if kind == "console"
+        for c in run_guide.commands(text)
+    ]
     slow = [c for c in commands if c.startswith(SLOW)]
     assert {"make demo", "make test"} <= set(slow)  # the others have their own tests
     quick = [c for c in commands if c not in slow]

@@ -26,8 +26,11 @@ def test_the_blocks_run(capsys):
 
 
 def test_the_table_of_l2_and_c():
-    lines = [re.findall(r"[^|`]+", line) for line in PAGE.read_text().splitlines()
-             if re.match(r"\| [\d,]+ \| `C", line)]  # fmt: skip
+    lines = [
+        re.findall(r"[^|`]+", line)
+        for line in PAGE.read_text().splitlines()
+        if re.match(r"\| [\d,]+ \| `C", line)
+    ]
     assert len(lines) == 5
     for line in lines:
         n, *rest = (cell.strip() for cell in line if cell.strip())

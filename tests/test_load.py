@@ -18,10 +18,25 @@ def test_a_short_load_with_a_kill_loses_nothing(tmp_path):
     output = tmp_path / "figures.json"
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.load", "--quick", "--seconds", "5", "--kills", "1",
-         "--target-rate", "200", "--output", str(output)],
-        cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-m",
+            "benchmarks.load",
+            "--quick",
+            "--seconds",
+            "5",
+            "--kills",
+            "1",
+            "--target-rate",
+            "200",
+            "--output",
+            str(output),
+        ],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     figures = json.loads(output.read_text())
     erasures = figures["erasures"]

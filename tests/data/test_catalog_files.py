@@ -72,9 +72,16 @@ def entry(*files: File, name: str = "tiny", others: tuple[FileSet, ...] = ()) ->
         return Parts(X[10:], y[10:], X[:10], y[:10])
 
     return Entry(
-        name, "Tiny", "Bytes.", "none", "none", (*others, FileSet(files, read)), prepare,
-        Training(1, 1, 1), intercept=True,
-    )  # fmt: skip
+        name,
+        "Tiny",
+        "Bytes.",
+        "none",
+        "none",
+        (*others, FileSet(files, read)),
+        prepare,
+        Training(1, 1, 1),
+        intercept=True,
+    )
 
 
 def left(folder: Path) -> list[str]:
@@ -316,9 +323,11 @@ def test_a_new_version_is_prepared_anew(cache: Path) -> None:
 )
 def test_rows_no_model_takes_are_refused(wrong: RawArrays, said: str, cache: Path) -> None:
     good = {
-        "X": np.zeros((4, 2), np.float32), "y": np.array([0, 1, 0, 1]),
-        "X_test": np.zeros((2, 2), np.float32), "y_test": np.array([0, 1]),
-    }  # fmt: skip
+        "X": np.zeros((4, 2), np.float32),
+        "y": np.array([0, 1, 0, 1]),
+        "X_test": np.zeros((2, 2), np.float32),
+        "y_test": np.array([0, 1]),
+    }
     made = functools.partial(lambda parts, raw: parts, Parts(**{**good, **wrong}))
     with pytest.raises(BadInput, match=f"tiny: .*{said}"):
         prepared.prepare(replace(entry(), file_sets=(), prepare=made))

@@ -112,13 +112,14 @@ def test_missing_and_repeated_ids_are_named(tmp_path: Path) -> None:
 
 @given(
     st.lists(
-        st.text(
-            st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=5
-        ).map(str.strip).filter(bool),
-        min_size=1, max_size=50,
+        st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1, max_size=5)
+        .map(str.strip)
+        .filter(bool),
+        min_size=1,
+        max_size=50,
     ),
     st.data(),
-)  # fmt: skip
+)
 def test_ids_are_found_whatever_was_erased(texts: list[str], data: st.DataObject) -> None:
     ids, places = id_module.build(pa.chunked_array([pa.array(texts)]), "id", "t")
     assert [ids.text(i) for i in places] == texts

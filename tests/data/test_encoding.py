@@ -15,9 +15,12 @@ from unfit.data.values import Vocabulary
 from unfit.errors import BadInput, Damaged
 
 COLUMNS = [
-    Column("age", "numeric"), Column("income", "numeric"), Column("member", "boolean"),
-    Column("plan", "category"), Column("city", "category"),
-]  # fmt: skip
+    Column("age", "numeric"),
+    Column("income", "numeric"),
+    Column("member", "boolean"),
+    Column("plan", "category"),
+    Column("city", "category"),
+]
 
 
 def encoded(

@@ -22,24 +22,32 @@ MARKS = ["", "red", "Red", " red", "blue", "1", "1.5", "true", "ä", "<b>", "'; 
 
 finite = st.floats(-(2.0**100), 2.0**100, width=32) | st.floats(-1e6, 1e6)
 numbers_as_text = st.one_of(
-    finite.map(repr), st.integers(-(10**12), 10**12).map(str), finite.map(lambda x: f" {x!r} "),
+    finite.map(repr),
+    st.integers(-(10**12), 10**12).map(str),
+    finite.map(lambda x: f" {x!r} "),
     st.sampled_from([".5", "5.", "+7", "-0", "1e3", "1E-3", "007", "\t2\n"]),
-)  # fmt: skip
+)
 VALUES: dict[str, list[tuple[pa.DataType, st.SearchStrategy[Any]]]] = {
     "numeric": [
-        (pa.float64(), finite), (pa.int64(), st.integers(-(2**53), 2**53)),
-        (pa.string(), numbers_as_text), (pa.bool_(), st.booleans()),
+        (pa.float64(), finite),
+        (pa.int64(), st.integers(-(2**53), 2**53)),
+        (pa.string(), numbers_as_text),
+        (pa.bool_(), st.booleans()),
     ],
     "boolean": [
-        (pa.bool_(), st.booleans()), (pa.string(), st.sampled_from(WORDS)),
-        (pa.int64(), st.sampled_from([0, 1])), (pa.float64(), st.sampled_from([0.0, 1.0])),
+        (pa.bool_(), st.booleans()),
+        (pa.string(), st.sampled_from(WORDS)),
+        (pa.int64(), st.sampled_from([0, 1])),
+        (pa.float64(), st.sampled_from([0.0, 1.0])),
     ],
     "category": [
-        (pa.string(), st.sampled_from(MARKS)), (pa.string(), st.text(max_size=3)),
-        (pa.int64(), st.sampled_from([1, 7, 10**15])), (pa.bool_(), st.booleans()),
+        (pa.string(), st.sampled_from(MARKS)),
+        (pa.string(), st.text(max_size=3)),
+        (pa.int64(), st.sampled_from([1, 7, 10**15])),
+        (pa.bool_(), st.booleans()),
         (pa.float64(), st.sampled_from([1.0, 1.5, 0.1, 1e22, -0.0, 1e-7]) | st.floats(-1e3, 1e3)),
     ],
-}  # fmt: skip
+}
 
 
 @st.composite
@@ -116,9 +124,12 @@ def test_what_a_table_refuses_objects_refuse(kind: Any, text: str) -> None:
 @pytest.mark.parametrize("norm", [0.0, None, 2.0])
 def test_people_are_encoded_as_the_training_rows_were(norm: float | None) -> None:
     columns = [
-        Column("age", "numeric"), Column("income", "numeric"), Column("member", "boolean"),
-        Column("plan", "category"), Column("city", "category"),
-    ]  # fmt: skip
+        Column("age", "numeric"),
+        Column("income", "numeric"),
+        Column("member", "boolean"),
+        Column("plan", "category"),
+        Column("city", "category"),
+    ]
     table = people.people()
     reader = Reader(columns)
     values, codes = reader.read(table.combine_chunks().to_batches()[0], 0, "t")
@@ -154,7 +165,7 @@ def strict(*columns: Column, categories: Sequence[str] = ()) -> ObjectEncoder:
         (Column("plan", "category"), ["a"], "row 1, field 'plan': .* is neither text nor a numb"),
         (Column("plan", "category", unseen="error"), "new", "row 1, field 'plan': 'new' is not am"),
     ],
-)  # fmt: skip
+)
 def test_errors_name_the_row_and_the_field(column: Column, value: Any, said: str) -> None:
     encoder = strict(column, categories=["1"])
     fine: dict[str, Any] = {column.name: 1}

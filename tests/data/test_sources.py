@@ -42,10 +42,8 @@ def test_csv_parquet_and_sql_give_the_same_rows(tmp_path: Path) -> None:
         open_source(Location(people.write(TABLE, tmp_path / "t.csv"))),
         open_source(Location(people.write(TABLE, tmp_path / "t.parquet"))),
         open_source(Location(url=sqlite_url(TABLE, tmp_path / "t.db"), table="people")),
-        open_source(
-            Location(url=f"sqlite:///{tmp_path}/t.db", query="SELECT * FROM people")
-        ),
-    ]  # fmt: skip
+        open_source(Location(url=f"sqlite:///{tmp_path}/t.db", query="SELECT * FROM people")),
+    ]
     for name in ("person", "city", "label", "age"):
         columns = [collected(source, name) for source in made]
         assert all(column == columns[0] for column in columns)
@@ -192,13 +190,22 @@ def test_one_text_for_one_value() -> None:
 def test_a_profile_sees_kinds(tmp_path: Path) -> None:
     table = pa.table(
         {
-            "n": ["1", " 2.5", None], "b": ["yes", "No", None], "c": ["u", "v", "u"],
-            "d": ["2024-01-02", "2024-02-03", None], "e": [None, None, None],
+            "n": ["1", " 2.5", None],
+            "b": ["yes", "No", None],
+            "c": ["u", "v", "u"],
+            "d": ["2024-01-02", "2024-02-03", None],
+            "e": [None, None, None],
             "z": ["1", "x", "2"],
         }
-    )  # fmt: skip
+    )
     found = profile(open_source(Location(people.write(table, tmp_path / "t.csv"))), [*"nbcdez"])
-    assert [p.seen for p in found] == ["numeric", "boolean", "category", "date", "unusable",
-                                       "category"]  # fmt: skip
+    assert [p.seen for p in found] == [
+        "numeric",
+        "boolean",
+        "category",
+        "date",
+        "unusable",
+        "category",
+    ]
     assert [p.missing for p in found] == [1, 1, 0, 1, 3, 0]
     assert found[2].distinct == 2

@@ -21,8 +21,19 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_every_choice_is_visible_and_commented(text: str) -> None:
     content = tomllib.loads(text)
-    assert set(content) == {"id", "source", "roles", "split", "model", "preprocessing", "policy",
-                            "retention", "store", "service", "columns"}  # fmt: skip
+    assert set(content) == {
+        "id",
+        "source",
+        "roles",
+        "split",
+        "model",
+        "preprocessing",
+        "policy",
+        "retention",
+        "store",
+        "service",
+        "columns",
+    }
     for table in ("model", "policy", "retention", "preprocessing", "split", "service"):
         config = check(content)
         fields = set(getattr(config, table).__dataclass_fields__)
@@ -60,7 +71,7 @@ def test_every_choice_is_visible_and_commented(text: str) -> None:
         ('deletion_list = "../ws', 'deletion_list = "ws', "outside the workspace"),
         ('id = "', "id = ", "cannot be read"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_named(old: str, new: str, said: str, text: str, tmp_path: Path) -> None:
     assert old in text
     (tmp_path / "unfit.toml").write_text(text.replace(old, new, 1))
@@ -111,8 +122,13 @@ def test_init_refuses_dates_lists_and_a_workspace_that_is_there(tmp_path: Path) 
     table = people.people(n=50)
     dates = table.append_column("born", pa.array(["1980-01-02"] * 50))
     with pytest.raises(BadInput, match="'born' holds dates; turn dates into numbers"):
-        init(people.write(dates, tmp_path / "d.csv"), tmp_path / "w", label="label",
-             subject="person", row_id="record")  # fmt: skip
+        init(
+            people.write(dates, tmp_path / "d.csv"),
+            tmp_path / "w",
+            label="label",
+            subject="person",
+            row_id="record",
+        )
     lists = table.append_column("list", pa.array([[1]] * 50))
     with pytest.raises(BadInput, match="'list' holds list"):
         init(people.write(lists, tmp_path / "l.parquet"), tmp_path / "w", label="label")
