@@ -12,6 +12,7 @@ disk.py are shared by all.
 import csv
 import os
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -151,7 +152,7 @@ def _workspace(folder: Path) -> Workspace:
 
 # --- the picture -------------------------------------------------------------------------------
 
-WIDTH, ROW, HEAD = 196, 22, 64
+WIDTH, ROW, HEAD, STEP = 196, 22, 64, 12
 COLOURS = {
     "workspace": "#d6e4f0",
     "store": "#f3e3d3",
@@ -168,11 +169,12 @@ def picture(trace: Trace) -> str:
     """An SVG: a column for each room, the files numbered in the order they are entered."""
     rooms = [room for room in ROOMS if any(room_of(f) == room for f in trace.files)]
     columns = {room: [f for f in trace.files if room_of(f) == room] for room in rooms}
-    height = HEAD + ROW * max(map(len, columns.values())) + 150
-    parts = [_heading(trace)]
+    arrows = _arrows(trace, rooms, HEAD + ROW * max(map(len, columns.values())) + 48)
+    height = HEAD + ROW * max(map(len, columns.values())) + 60 + STEP * (len(arrows) - 2)
+    parts = ['<rect width="100%" height="100%" fill="white"/>', _heading(trace)]
     for i, room in enumerate(rooms):
         parts.append(_column(i, room, columns[room], trace.files))
-    parts.append(_arrows(trace, rooms, height - 128))
+    parts += arrows
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * len(rooms)} {height}" '
         'font-family="Helvetica, Arial, sans-serif" font-size="12" role="img" '
@@ -209,27 +211,27 @@ def _column(i: int, room: str, files: list[str], order: list[str]) -> str:
     return "\n".join(parts)
 
 
-def _arrows(trace: Trace, rooms: list[str], y: float) -> str:
+def _arrows(trace: Trace, rooms: list[str], y: float) -> list[str]:
     """Which rooms call which; dashed: hooks, functions that a room was handed from above."""
-    changes = trace.changes_of_room
     hooks = {(room_of(a), room_of(b)) for a, b in trace.hooks}
-    shown = [pair for pair in changes if pair[1] != "shared"]
+    pairs = [pair for pair in trace.changes_of_room if pair[1] != "shared"]
+    pairs.sort(key=lambda pair: (rooms.index(pair[0]), rooms.index(pair[1])))
+    text = "An arrow: a room calls another one. Dashed: through a function that it was handed."
     parts = [
+        f'<text x="8" y="{y - 14:g}" fill="#444">{text}</text>',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#444"/></marker></defs>'
+        'markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" fill="#444"/></marker></defs>',
     ]
-    for i, (a, b) in enumerate(sorted(shown, key=lambda p: (rooms.index(p[0]), rooms.index(p[1])))):
-        if a not in rooms or b not in rooms:
-            continue
+    for i, (a, b) in enumerate(pairs):
         start = rooms.index(a) * WIDTH + WIDTH / 2
         end = rooms.index(b) * WIDTH + WIDTH / 2
         dashed = ' stroke-dasharray="4 3"' if (a, b) in hooks else ""
-        level = y + 9 * i
+        level = y + STEP * i
         parts.append(
             f'<path d="M{start:g} {level:g} H{end:g}" stroke="#444" fill="none"{dashed} '
             'marker-end="url(#tip)"/>'
         )
-    return "\n".join(parts)
+    return parts
 
 
 # --- the list in the document ------------------------------------------------------------------
@@ -251,6 +253,16 @@ def listing(trace: Trace) -> str:
     lines += ["", "What calls back up are hooks, functions that a lower room was handed:", ""]
     lines += [f"- `{caller}` calls `{hook}`" for caller, hook in sorted(trace.hooks)]
     return "\n".join(lines)
+
+
+def files_listed(page: str) -> set[str]:
+    """The files that a document lists between the marks."""
+    listed = page.partition(BEGIN)[2].partition(END)[0]
+    found: set[str] = set()
+    for room, files in re.findall(r"^- \*\*(\w+)\*\*: (.*)$", listed, re.MULTILINE):
+        prefix = "" if room == "shared" else f"{room}/"
+        found.update(prefix + name for name in re.findall(r"`([^`]+)`", files))
+    return found
 
 
 def rewritten(text: str, trace: Trace) -> str:

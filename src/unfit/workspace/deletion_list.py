@@ -13,7 +13,7 @@ import secrets
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,6 +40,22 @@ class DigestKey:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.expected: Callable[[], str | None] = lambda: None  # its fingerprint in the records
+        self._value: bytes | None = None
+
+    def value(self) -> bytes:
+        """The key; it is read and checked when it is first needed."""
+        return self.require(self.expected()) if self._value is None else self._value
+
+    def require(self, expected: str | None) -> bytes:
+        """Read the key; raise if it is lost, or its fingerprint is not the expected one."""
+        key = self.read()
+        if key is None:
+            raise self.lost()
+        if expected not in (None, fingerprint(key)):
+            raise self.wrong()
+        self._value = key
+        return key
 
     def read(self) -> bytes | None:
         """The key; None where there is no file."""

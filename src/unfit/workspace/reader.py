@@ -5,16 +5,16 @@ No rows and no model are opened, and nothing that computes is imported, so that 
 """
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from unfit.clock import now
+from unfit.clock import in_utc, now
 from unfit.errors import UnfitError
 from unfit.store.store import Store
 from unfit.workspace import config as configuration
 from unfit.workspace.config import Config
-from unfit.workspace.deletion_list import DeletionList, fingerprint
+from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.layout import Layout
 from unfit.workspace.list_format import Position
 from unfit.workspace.lock import Terms, WriterLock
@@ -23,26 +23,26 @@ from unfit.workspace.retention import Retention
 
 
 class WorkspaceReader:
-    """What is on record about a workspace. key: of the digests, once it was read and checked."""
+    """What is on record about a workspace."""
 
     def __init__(self, path: str | Path = ".", *, clock: Callable[[], datetime] = now) -> None:
         folder = Path(path)
         self.layout = Layout(folder)
-        self.clock: Callable[[], datetime] = lambda: _utc(clock())
+        self.clock = in_utc(clock)
         self.config: Config = configuration.read(folder)
         self.layout.restrict()
         self.deletions = DeletionList(self.config.list_path(folder))
         self.lock = WriterLock(self.layout.lock)
-        self.key: bytes | None = None
         self.store = Store(
             self.config.store_url(folder),
             self.config.id,
             self.clock(),
-            self._digest_key,
+            self.deletions.key.value,
             self.lock.held,
         )
         self.lock.terms = Terms(read=self.store.model.term, begin_after=self.store.model.begin_term)
         self.store.require_lock(self.lock)
+        self.deletions.key.expected = lambda: self.store.model.read().key_fingerprint
         self.retention = Retention(
             layout=self.layout,
             store=self.store,
@@ -89,24 +89,3 @@ class WorkspaceReader:
             audit_window=self.config.retention.audit_window,
             retained=retained,
         )
-
-    def read_key(self) -> bytes:
-        """The key of the digests, as the file beside the deletion list holds it."""
-        key = self.deletions.key.read()
-        if key is None:
-            raise self.deletions.key.lost()
-        return key
-
-    def _digest_key(self) -> bytes:
-        if self.key is None:
-            key = self.read_key()
-            if self.store.model.read().key_fingerprint not in (None, fingerprint(key)):
-                raise self.deletions.key.wrong()
-            self.key = key
-        return self.key
-
-
-def _utc(moment: datetime) -> datetime:
-    if moment.tzinfo is None:
-        raise ValueError("the clock gives times without a zone")
-    return moment.astimezone(UTC)

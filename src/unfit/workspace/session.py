@@ -35,7 +35,6 @@ class Session:
     """
 
     def __init__(self, reader: WorkspaceReader) -> None:
-        self._reader = reader
         self.layout, self.config, self.clock = reader.layout, reader.config, reader.clock
         self.deletions, self.lock, self.store = reader.deletions, reader.lock, reader.store
         self.retention = reader.retention
@@ -193,16 +192,12 @@ class Session:
 
     def begin_list(self) -> None:
         """Before a first training: a deletion list and its key, made if there are none."""
-        key = self._reader.key = self.deletions.begin()
-        self.store.model.set_key_fingerprint(fingerprint(key))
+        self.store.model.set_key_fingerprint(fingerprint(self.deletions.begin()))
 
     def check_key(self) -> None:
         """All digests here were made with one key: without it, the session cannot go on."""
-        key = self._reader.read_key()
-        found = fingerprint(key)
+        key = self.deletions.key.require(self.record.key_fingerprint)
         if self.record.key_fingerprint is None:
+            found = fingerprint(key)
             self.store.model.set_key_fingerprint(found)
             self.record = replace(self.record, key_fingerprint=found)
-        elif self.record.key_fingerprint != found:
-            raise self.deletions.key.wrong()
-        self._reader.key = key
