@@ -68,10 +68,6 @@ class WriterLock:
                 beats.end()
                 os.close(handle)
 
-    def held_term(self) -> int | None:
-        """The term that the lock was taken in; None while it is not held."""
-        return self.term
-
     def check(self) -> None:
         """Raise LostLock if another process has begun a new term."""
         if self.term is not None and self.terms is not None and self.terms.read() != self.term:
