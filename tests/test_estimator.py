@@ -34,7 +34,8 @@ def cancer():
 
 
 @parametrize_with_checks(
-    [model(name) for name in METHODS] + [model(dtype="float64"), unfit.MaxNormScaler()]
+    [model(name) for name in METHODS]
+    + [model(dtype="float64"), unfit.RidgeClassifier(), unfit.LinearSVC(), unfit.MaxNormScaler()]
 )
 @pytest.mark.filterwarnings("ignore::unfit.UnscaledRowsWarning")  # blobs of length 10
 def test_scikit_learn(estimator, check):

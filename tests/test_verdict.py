@@ -178,7 +178,7 @@ def test_noise_of_fisher_keeps_its_law_whatever_the_way_to_look(
     if limit == "bounded":
         monkeypatch.setattr(noise_check, "_ROOTS", 0)
     X, y = made_up(300, 30)
-    data = CpuEngine(X.astype(np.float64), y.astype(np.int32), 2, True)
+    data = CpuEngine(Rows(X.astype(np.float64), y.astype(np.int32), True), 2)
     method = METHODS["fisher"](Settings(l2=1e-3, sigma=0.5))
     found = retrain(method, data)
     assert found.factors is not None
@@ -266,7 +266,7 @@ def test_noise_larger_than_the_influence_is_said_in_words() -> None:
 
 def test_lengths_and_influences_are_those_of_their_definitions() -> None:
     X, y = made_up(400, 5)
-    data = CpuEngine(X.astype(np.float64), y.astype(np.int32), 2, True)
+    data = CpuEngine(Rows(X.astype(np.float64), y.astype(np.int32), True), 2)
     found = retrain(METHODS["fisher"](Settings(l2=1e-3)), data)
     assert found.floor < 1e-9
     hessian = data.hessian_sum(found.weights)[0] + 1e-3 * 400 * np.eye(6)

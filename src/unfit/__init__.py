@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unfit.audit import Audit
     from unfit.data.preprocessing import MaxNormScaler
-    from unfit.estimator import LogisticRegression
+    from unfit.estimator import (
+        LinearClassifier,
+        LinearSVC,
+        LogisticRegression,
+        RidgeClassifier,
+    )
     from unfit.fitted_steps import FittedStepWarning
     from unfit.pipeline import Pipeline
     from unfit.step_size import UnscaledRowsWarning
@@ -24,9 +29,12 @@ __version__ = "0.1.0"
 __all__ = [
     "Audit",
     "FittedStepWarning",
+    "LinearClassifier",
+    "LinearSVC",
     "LogisticRegression",
     "MaxNormScaler",
     "Pipeline",
+    "RidgeClassifier",
     "UnscaledRowsWarning",
     "Workspace",
     "__version__",
@@ -35,9 +43,12 @@ __all__ = [
 _HOMES = {
     "Audit": "unfit.audit",
     "FittedStepWarning": "unfit.fitted_steps",
+    "LinearClassifier": "unfit.estimator",
+    "LinearSVC": "unfit.estimator",
     "LogisticRegression": "unfit.estimator",
     "MaxNormScaler": "unfit.data.preprocessing",
     "Pipeline": "unfit.pipeline",
+    "RidgeClassifier": "unfit.estimator",
     "UnscaledRowsWarning": "unfit.step_size",
     "Workspace": "unfit.workspace",
 }

@@ -12,7 +12,8 @@ from typing import Any, Literal
 import numpy as np
 
 from unfit.core.metrics import Quality, accuracy_disparity, accuracy_error, quality
-from unfit.core.objective import Rows, class_probabilities, margins
+from unfit.core.objective import Rows
+from unfit.core.predictions import class_probabilities, margins, predict
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State
 from unfit.noise_check import added, root_times
@@ -122,24 +123,24 @@ class Audit:
         on = self.measured_on
         those = "test rows" if on == "test" else "the remaining training rows"
         bare = self.compared == "weights before noise"
+        apart = _apart(self.probabilities_differ, self.control_probabilities_differ, those)
+        accuracy = _pair(self.accuracy_updated, self.accuracy_retrained, bare)
+        of_deleted = _pair(self.deleted_accuracy_updated, self.deleted_accuracy_retrained)
         found = [
             ("rows", rows),
             ("weight distance", distance),
             ("influence left", left),
-            ("probabilities", _apart(self.probabilities_differ, self.control_probabilities_differ,
-                                     those)),
+            ("probabilities", apart),
             ("predictions differ", _share(self.predictions_differ, f"of {those}")),
-            (f"{on} accuracy", _pair(self.accuracy_updated, self.accuracy_retrained, bare)
-             + f", majority rate {shown(self.majority)}"),
+            (f"{on} accuracy", f"{accuracy}, majority rate {shown(self.majority)}"),
             (f"{on} log-loss", _pair(self.log_loss_updated, self.log_loss_retrained, bare)),
             (f"{on} AUC", _pair(self.auc_updated, self.auc_retrained, bare)),
-            ("on deleted rows", _pair(self.deleted_accuracy_updated,
-                                      self.deleted_accuracy_retrained) + ", accuracy"),
+            ("on deleted rows", f"{of_deleted}, accuracy"),
             ("AccErr", _percent(self.acc_err)),
             ("AccDis", _percent(self.acc_dis) + spread),
             ("residual", f"{self.residual:.3e} |gradient sum| per row"),
             ("verdict", self.verdict),
-        ]  # fmt: skip
+        ]
         if self.retrainings_differ is not None:
             more = f"{self.retrainings_differ:.3g} relative, from one another, by their noise"
             found.insert(3, ("retrainings differ", more))
@@ -220,8 +221,9 @@ def compare(
         [on_deleted.retrained.accuracy] if on_deleted.retrained.accuracy is not None else []
     )
     if disparities and q.method.settings.sigma > 0:
-        of_deleted = [quality(_probabilities(q.deleted, W), q.deleted.codes).accuracy or 0.0
-                      for W in released]  # fmt: skip
+        of_deleted = [
+            quality(_probabilities(q.deleted, W), q.deleted.codes).accuracy or 0.0 for W in released
+        ]
     unit = float(np.linalg.norm(reference)) or 1.0
     return Audit(
         n_remaining=q.data.n_remaining,
@@ -285,9 +287,12 @@ def _pair_compared(q: Question, retrained: Retraining) -> tuple[np.ndarray, np.n
 
 
 def _distances(
-    q: Question, retrained: Retraining, apart: np.ndarray, control: np.ndarray | None,
+    q: Question,
+    retrained: Retraining,
+    apart: np.ndarray,
+    control: np.ndarray | None,
     rng: np.random.Generator,
-) -> Distances:  # fmt: skip
+) -> Distances:
     remaining = np.flatnonzero(q.data.remaining)
     if len(remaining) > SAMPLE:
         remaining = np.sort(rng.choice(remaining, SAMPLE, replace=False))
@@ -422,7 +427,7 @@ def _on(rows: Rows, models: _Models) -> _Seen:
     updated = _probabilities(rows, models.updated)
     retrained = _probabilities(rows, models.retrained)
     control = None if models.control is None else _probabilities(rows, models.control)
-    codes = predicted(rows.X, models.updated), predicted(rows.X, models.retrained)
+    codes = predict(rows.X, models.updated), predict(rows.X, models.retrained)
     return _Seen(
         updated=quality(updated, rows.codes),
         retrained=quality(retrained, rows.codes),
@@ -447,7 +452,7 @@ def _disparities(deleted: Rows, on: _Seen, released: list[np.ndarray]) -> list[f
     own = on.updated.accuracy
     if own is None:
         return []
-    each = [float(np.mean(predicted(deleted.X, W) == deleted.codes)) for W in released]
+    each = [float(np.mean(predict(deleted.X, W) == deleted.codes)) for W in released]
     return [accuracy_disparity(one, own) for one in each]
 
 
@@ -470,11 +475,4 @@ def _residual(q: Question) -> float:
 
 
 def _probabilities(rows: Rows, W: np.ndarray) -> np.ndarray:
-    return class_probabilities(margins(rows.X, W))
-
-
-def predicted(X: np.ndarray, W: np.ndarray) -> np.ndarray:
-    """Class codes."""
-    scores = margins(X, W)
-    codes = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return codes.astype(np.int64)
+    return class_probabilities(margins(rows.X, W), rows.loss)

@@ -7,7 +7,7 @@ import warnings
 from copy import copy, deepcopy
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unfit.audit import Audit, Question, compare
-from unfit.core.objective import Rows, margins, sigmoid
-from unfit.engines.cpu import CpuEngine
+from unfit.core.losses import LOGISTIC, Loss, SquaredError, SquaredHinge
+from unfit.core.objective import Rows
+from unfit.core.predictions import class_probabilities, margins, predicted_classes
+from unfit.engines.base import Engine, make_engine
 from unfit.fitted_steps import FittedStepWarning, sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
 from unfit.progress import ProgressCallback
@@ -26,51 +28,17 @@ from unfit.selection import Labels, positions, some
 from unfit.step_size import UnscaledRowsWarning, overshooting
 
 
-class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
-    """Logistic regression that can forget rows it was trained on.
+class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """A linear classifier that can forget rows it was trained on: one loss makes one class.
 
-    Minimises  sum_i [ softplus(x_i.w) - t_i x_i.w ] + (l2 n / 2) |w|^2,  one-vs-rest for more than
-    two classes; the intercept is regularised like the rest. `unlearn(rows)` then removes rows.
-
-    Parameters
-    ----------
-    method : "fisher", "influence", "deltagrad" or "retrain"
-        How to forget: a Newton step on what remains; the deleted rows' influence; a replay of the
-        SGD run; or exact retraining from the current weights.
-    l2 : ridge penalty per row, > 0.
-    sigma : noise added so that what was forgotten cannot be told from the weights, >= 0.
-    deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step, in the order in
-        which `unlearn` was given them; None: all at once.
-        Smaller is closer to retraining, and slower.
-    period, burn_in : DELTAGRAD computes the first `burn_in` steps, then every `period`-th, exactly.
-    solver : "newton", "sgd" or "auto" (Newton for all but DELTAGRAD).
-    epochs, batch_size, learning_rate : of SGD; batch_size None means all rows.
-    tol : Newton stops at |gradient sum| <= tol n.
-    fit_intercept : whether a column of ones is added.
-    dtype : "float32" or "float64", the precision of the rows; weights are always float64.
-    random_state : seed or Generator for starting weights, row order and noise.
-
-    What is kept
-    ------------
-    The rows given to `fit` are kept by reference where they already have the right dtype and
-    layout: do not change them between `fit` and `unlearn`. Rows that were forgotten stay in this
-    process's memory, where `audit` compares on them.
-
-    A pickle or a copy (pickle, joblib, copy.deepcopy) holds the rows that remain, their labels, and
-    the weights; no row that was forgotten, and no statistics, which are made again when they are
-    needed. Positions keep their meaning. With sigma > 0 it also holds the weights without noise,
-    which the next `unlearn` starts from, and a seed lets anybody draw the noise again: keep such a
-    file as you keep the rows. `without_data()` gives a copy to hand out.
-
-    Attributes
-    ----------
-    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    n_remaining_ : rows the model stands for now.
-    remaining_ : boolean mask of them over the rows of fit.
+    Minimises  sum_i loss(x_i.w, t_i) + (l2 n / 2) |w|^2,  one-vs-rest for more than two classes;
+    the intercept is regularised like the rest. `unlearn(rows)` then removes rows. A classifier with
+    another loss is a subclass that names it (`loss = MyLoss()`; see core.losses). Parameters,
+    attributes and what is kept are described at LogisticRegression.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = {
-        "method": [StrOptions(set(METHODS))],
+        "method": [str],
         "l2": [Interval(Real, 0, None, closed="neither")],
         "sigma": [Interval(Real, 0, None, closed="left")],
         "deletion_batch_size": [Interval(Integral, 1, None, closed="left"), None],
@@ -84,14 +52,18 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         "fit_intercept": ["boolean"],
         "dtype": [StrOptions({"float32", "float64"})],
         "random_state": ["random_state", np.random.Generator],
+        "engine": [str, None],
+        "options": [dict, None],
     }
 
+    loss: ClassVar[Loss] = LOGISTIC
+    _data: Engine
     _state: State
     _fitted: Method  # as `fit` found it: parameters set later wait for the next fit
 
     def __init__(
         self,
-        method: Literal["fisher", "influence", "deltagrad", "retrain"] = "fisher",
+        method: str = "fisher",
         *,
         l2: float = 1e-4,
         sigma: float = 0.0,
@@ -106,6 +78,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         fit_intercept: bool = True,
         dtype: str = "float32",
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        engine: str | None = None,
+        options: dict[str, Any] | None = None,
     ) -> None:
         self.method = method
         self.l2 = l2
@@ -121,6 +95,8 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.fit_intercept = fit_intercept
         self.dtype = dtype
         self.random_state = random_state
+        self.engine = engine
+        self.options = options
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Self:
@@ -137,8 +113,11 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike, progress: ProgressCallback | None) -> None:
-        settings = Settings(**{name: getattr(self, name) for name in OFFERED})
-        method = METHODS[self.method](settings)
+        settings = Settings(
+            **{name: getattr(self, name) for name in OFFERED},
+            options=tuple(sorted((self.options or {}).items())),
+        )
+        method = METHODS.find(self.method)(settings)
         matrix, labels = validate_data(
             self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
         )
@@ -149,10 +128,12 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
                 f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
             )
         rng = _generator(self.random_state)
-        data = CpuEngine(matrix, codes.astype(np.int32), len(classes), self.fit_intercept)
+        rows = Rows(matrix, codes.astype(np.int32), self.fit_intercept, self.loss)
+        data = make_engine(rows, len(classes), name=self.engine)
+        method.require(data)
         state = method.prepare(method.train(data, rng, progress), data)
         if method.solver == "sgd":
-            too_long = overshooting(data.rows, settings.learning_rate, settings.l2)
+            too_long = overshooting(data, settings.learning_rate, settings.l2)
             if too_long is not None:
                 warnings.warn(too_long, UnscaledRowsWarning, stacklevel=4)
         self.classes_: np.ndarray = classes
@@ -180,7 +161,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if len(deleted) == 0:
             return self
         state = self._fitted.unlearn(self._state, self._data, deleted, self._rng)
-        leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
+        leaving = np.bincount(self._data.codes[deleted], minlength=len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving
         self._activate(state)
@@ -223,7 +204,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
                 raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
             codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
             codes = np.where(self.classes_[codes] == labels, codes, -1)
-            test = Rows(X_test, codes, self.fit_intercept)
+            test = Rows(X_test, codes, self._data.intercept, self.loss)
         rng = np.random.default_rng(random_state)
         forgotten = ~self._data.remaining
         gone = self._data.take(np.flatnonzero(forgotten & ~self._data.erased))
@@ -271,27 +252,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        scores = self.decision_function(X)
-        index = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
-
-    def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Class probabilities (n, classes).
-
-        Two classes: calibrated as logistic regression is. More: one-vs-rest, the sigmoids of k
-        separate models scaled to sum 1. The class with the largest is the prediction, but as
-        probabilities they are not those of a softmax model, and have a larger log-loss: on HAPT,
-        12 classes, 0.178 where softmax has 0.143, at the same accuracy.
-        """
-        scores = self.decision_function(X)
-        p = sigmoid(scores.astype(np.float64))
-        if p.ndim == 1:
-            return np.column_stack([1 - p, p])
-        p = np.maximum(p, np.finfo(np.float64).tiny)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
-
-    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
-        return np.asarray(np.log(self.predict_proba(X)))
+        return np.asarray(self.classes_[predicted_classes(self.decision_function(X))])
 
     @property
     def _dtype(self) -> type[np.floating]:
@@ -299,9 +260,9 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def _activate(self, state: State) -> None:
         self._state = state
-        p = self._data.rows.X.shape[1]
+        p = self._data.d - self._data.intercept
         self.coef_ = state.weights[:, :p].copy()
-        if self._data.rows.intercept:
+        if self._data.intercept:
             self.intercept_ = state.weights[:, p].copy()
         else:
             self.intercept_ = np.zeros(len(state.weights))
@@ -317,7 +278,7 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         gone = ordered[~self._data.remaining[ordered]]
         if len(gone):
             raise ValueError(f"rows {some(gone)} were forgotten already")
-        leaving = np.bincount(self._data.rows.codes[deleted], minlength=len(self.classes_))
+        leaving = np.bincount(self._data.codes[deleted], minlength=len(self.classes_))
         if len(deleted) and (leaving >= self._class_counts).any():
             if len(deleted) == self._data.n_remaining:
                 raise ValueError(
@@ -332,20 +293,20 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def _holds(self, X: ArrayLike, remaining: np.ndarray) -> bool:
         """Whether these are the rows where the mask is True, to the bit."""
-        rows = self._data.rows.X
-        given = np.asarray(X)
-        if given.shape != (np.count_nonzero(remaining), rows.shape[1]):
+        given, data = np.asarray(X), self._data
+        if given.shape != (np.count_nonzero(remaining), data.d - data.intercept):
             return False
-        return np.array_equal(given.astype(rows.dtype, copy=False), rows[remaining])
+        rows = data.take(np.flatnonzero(remaining))
+        return np.array_equal(given.astype(data.dtype, copy=False), rows.X)
 
     def _relearn(self, X: ArrayLike, remaining: np.ndarray) -> None:
         """Train on rows that were transformed anew; their places are where the mask is True."""
         before = self.__dict__.copy()
         try:
-            dtype = self._data.rows.X.dtype
-            matrix = validate_data(self, X, dtype=dtype, order="C", ensure_min_samples=2)
-            rows = Rows(matrix, self._data.codes[remaining], self._data.rows.intercept)
-            data = CpuEngine.at(remaining, rows, len(self.classes_))
+            old = self._data
+            matrix = validate_data(self, X, dtype=old.dtype, order="C", ensure_min_samples=2)
+            rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss)
+            data = make_engine(rows, len(self.classes_), places=remaining, name=old.name)
             state = self._fitted.prepare(self._fitted.train(data, self._rng), data)
         except BaseException:
             self.__dict__ = before
@@ -385,6 +346,91 @@ class LogisticRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
+
+
+class LogisticRegression(LinearClassifier):
+    """Logistic regression that can forget rows it was trained on.
+
+    Minimises  sum_i [ softplus(x_i.w) - t_i x_i.w ] + (l2 n / 2) |w|^2,  one-vs-rest for more than
+    two classes; the intercept is regularised like the rest. `unlearn(rows)` then removes rows.
+
+    Parameters
+    ----------
+    method : "fisher", "influence", "deltagrad", "retrain", or one that a package adds
+        How to unlearn: a Newton step on what remains; the deleted rows' influence; a replay of the
+        SGD run; or exact retraining from the current weights.
+    l2 : ridge penalty per row, > 0.
+    sigma : noise added so that what was forgotten cannot be told from the weights, >= 0.
+    deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step, in the order in
+        which `unlearn` was given them; None: all at once.
+        Smaller is closer to retraining, and slower.
+    period, burn_in : DELTAGRAD computes the first `burn_in` steps, then every `period`-th, exactly.
+    solver : "newton", "sgd" or "auto" (Newton for all but DELTAGRAD).
+    epochs, batch_size, learning_rate : of SGD; batch_size None means all rows.
+    tol : Newton stops at |gradient sum| <= tol n.
+    fit_intercept : whether a column of ones is added.
+    dtype : "float32" or "float64", the precision of the rows; weights are always float64.
+    random_state : seed or Generator for starting weights, row order and noise.
+    engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
+        is that of the environment variable UNFIT_ENGINE, or "cpu".
+    options : settings that only a method from a package has, by name.
+
+    What is kept
+    ------------
+    The rows given to `fit` are kept by reference where they already have the right dtype and
+    layout: do not change them between `fit` and `unlearn`. Rows that were forgotten stay in this
+    process's memory, where `audit` compares on them.
+
+    A pickle or a copy (pickle, joblib, copy.deepcopy) holds the rows that remain, their labels, and
+    the weights; no row that was forgotten, and no statistics, which are made again when they are
+    needed. Positions keep their meaning. With sigma > 0 it also holds the weights without noise,
+    which the next `unlearn` starts from, and a seed lets anybody draw the noise again: keep such a
+    file as you keep the rows. `without_data()` gives a copy to hand out.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    n_remaining_ : rows the model stands for now.
+    remaining_ : boolean mask of them over the rows of fit.
+    """
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Class probabilities (n, classes).
+
+        Two classes: calibrated as logistic regression is. More: one-vs-rest, the sigmoids of k
+        separate models scaled to sum 1. The class with the largest is the prediction, but as
+        probabilities they are not those of a softmax model, and have a larger log-loss: on HAPT,
+        12 classes, 0.178 where softmax has 0.143, at the same accuracy.
+        """
+        scores = self.decision_function(X)
+        return class_probabilities(scores[:, None] if scores.ndim == 1 else scores, self.loss)
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        return np.asarray(np.log(self.predict_proba(X)))
+
+
+class RidgeClassifier(LinearClassifier):
+    """Ridge regression on labels of -1 and 1, as a classifier that can forget rows.
+
+    Minimises  sum_i (x_i.w - y_i)^2 / 2 + (l2 n / 2) |w|^2,  one-vs-rest for more than two classes.
+    The objective is a parabola, so FISHER's one step on the rows that remain is exact: what it
+    leaves is what a retraining would find, to rounding. Without an intercept the weights are those
+    of sklearn.linear_model.RidgeClassifier(alpha=l2 * n). Parameters, attributes and what is kept
+    are those of LogisticRegression.
+    """
+
+    loss = SquaredError()
+
+
+class LinearSVC(LinearClassifier):
+    """A linear support vector machine with the squared hinge loss that can forget rows.
+
+    Minimises  sum_i max(0, 1 - y_i x_i.w)^2 + (l2 n / 2) |w|^2,  y_i -1 or 1, one-vs-rest for more
+    than two classes. The weights are those of sklearn.svm.LinearSVC(C=1 / (l2 * n)). Parameters,
+    attributes and what is kept are those of LogisticRegression.
+    """
+
+    loss = SquaredHinge()
 
 
 def _generator(

@@ -12,6 +12,7 @@ with as many degrees as there are weights, v = released - centre. May know metho
 import numpy as np
 
 from unfit.core.factors import Cholesky
+from unfit.core.predictions import margins
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State
 from unfit.retrained import Retraining
@@ -66,6 +67,6 @@ def _wide(v: np.ndarray, centre: np.ndarray, data: Engine, ridge: float) -> tupl
     rows = np.flatnonzero(data.remaining)
     for start in range(0, len(rows), _BLOCK):
         part = rows[start : start + _BLOCK]
-        chance = 1 / (1 + np.exp(-np.clip(data.margins(centre, part), -700, 700)))
-        first = first + np.sum(chance * (1 - chance) * data.margins(v, part) ** 2, axis=0)
+        some = data.take(part)
+        first = first + np.sum(some.curvatures(centre) * margins(some.X, v) ** 2, axis=0)
     return float(np.sqrt(ridge) * zeroth.sum()), float(np.sum(np.sqrt(zeroth * first)))

@@ -18,8 +18,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from unfit.audit import Audit
 from unfit.core.objective import Rows
-from unfit.engines.cpu import CpuEngine
-from unfit.estimator import LogisticRegression
+from unfit.engines.base import Engine, make_engine
+from unfit.estimator import LinearClassifier
 from unfit.selection import Labels, positions, without_unused
 from unfit.verdict import Outcome
 
@@ -121,9 +121,10 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
             raise ValueError(
                 f"fit parameters {sorted(params)} cannot be used: unlearn fits the steps again"
             )
-        if not isinstance(self.steps[-1][1], LogisticRegression):
+        if not isinstance(self.steps[-1][1], LinearClassifier):
             raise TypeError(
-                "the last step must be an unfit.LogisticRegression, which can unlearn; got "
+                "the last step must be an unfit.LogisticRegression, or another classifier of "
+                "unfit, which can unlearn; got "
                 f"{self.steps[-1][1]!r}"
             )
         super().fit(X, y)
@@ -176,14 +177,16 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         test = None if X is None else self._before(X)
         return PipelineAudit(probe.audit(test, y, **options), remembering)
 
-    def _engine(self, final: LogisticRegression) -> CpuEngine:
+    def _engine(self, final: LinearClassifier) -> Engine:
         """All raw rows at hand, forgotten ones included, as the present steps transform them."""
         at, n = self._raw.positions, self._raw.n
-        X = np.ascontiguousarray(self._before(self._raw.X), final._data.rows.X.dtype)
+        X = np.ascontiguousarray(self._before(self._raw.X), final._data.dtype)
         codes = np.searchsorted(final.classes_, np.asarray(self._raw.y).ravel()).astype(np.int32)
         known = np.zeros(n, np.bool_)
         known[at] = True
-        data = CpuEngine.at(known, Rows(X, codes, final._data.rows.intercept), len(final.classes_))
+        old = final._data
+        rows = Rows(X, codes, old.intercept, old.loss)
+        data = make_engine(rows, len(final.classes_), places=known, name=old.name)
         data.forget(np.flatnonzero(known & ~final.remaining_))
         return data
 
@@ -213,8 +216,8 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         return made
 
     @property
-    def _classifier(self) -> LogisticRegression:
-        final: LogisticRegression = self.steps[-1][1]
+    def _classifier(self) -> LinearClassifier:
+        final: LinearClassifier = self.steps[-1][1]
         return final
 
     def _require_rows(self, verb: str) -> None:

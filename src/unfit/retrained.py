@@ -5,7 +5,7 @@ Distances are taken in the norm of the Hessian at the retrained weights,
     |w - w*|^2 = (w - w*)^T H (w - w*),
 
 which is twice what the objective is above its minimum: it does not depend on the units of a
-column. In this norm one more row moves the optimum by about |p - t| sqrt(x^T H^-1 x), its
+column. In this norm one more row moves the optimum by about |slope| sqrt(x^T H^-1 x), its
 influence. The control is the model that never unlearned: the optimum of the remaining and the
 deleted rows together. May know methods and engines.
 """
@@ -20,10 +20,11 @@ import scipy.linalg
 from unfit.core import newton, objective
 from unfit.core.dual import Gram
 from unfit.core.factors import Cholesky, Factor
-from unfit.core.objective import Rows, margins, positive_codes, sigmoid
+from unfit.core.objective import Rows
+from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
-from unfit.engines.base import Engine
+from unfit.engines.base import Engine, sgd_engine
 from unfit.methods.base import Method, Settings, State
 from unfit.methods.retrain import Retrain
 
@@ -63,15 +64,15 @@ class Retraining:
             return None
         p = rows.X.shape[1]
         total = np.zeros(len(rows))
-        chance = sigmoid(margins(rows.X, self.weights).astype(np.float64))
-        error = chance - (rows.codes[:, None] == positive_codes(len(self.weights)))
+        margin = margins(rows.X, self.weights).astype(np.float64)
+        slopes = rows.loss.slope(margin, rows.targets(len(self.weights)))
         for start in range(0, len(rows), _BLOCK):
             part = slice(start, start + _BLOCK)
             X = np.ones((len(rows.X[part]), rows.d))
             X[:, :p] = rows.X[part]
             for c, factor in enumerate(self.factors):
                 whitened = scipy.linalg.solve_triangular(factor.lower, X.T, lower=True)
-                total[part] += error[part, c] ** 2 * np.sum(whitened**2, axis=0)
+                total[part] += slopes[part, c] ** 2 * np.sum(whitened**2, axis=0)
         return np.asarray(np.sqrt(total))
 
     def control(self, data: Engine, deleted: Rows) -> np.ndarray:
@@ -102,7 +103,7 @@ class Retraining:
                 np.concatenate([left.X, deleted.X]),
                 np.concatenate([left.codes, deleted.codes]),
             )
-            return Gram.of(Rows(X, codes, left.intercept), np.ones(n, np.bool_))
+            return Gram.of(Rows(X, codes, left.intercept, left.loss), np.ones(n, np.bool_))
 
         found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * n, 1)
         return found.weights
@@ -113,7 +114,7 @@ def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None)
 
     linear_term: of INFLUENCE's objective, which is part of what is minimised.
     """
-    s = replace(method.settings, tol=TOLERANCE, sigma=0.0, solver="newton")
+    s = replace(method.settings, tol=TOLERANCE, sigma=0.0, solver="newton", options=())
     weights = Retrain(s).optimum(data, np.random.default_rng(0), linear_term=linear_term)
     gradient = data.gradient_sum(weights) + s.l2 * data.n_remaining * weights
     if linear_term is not None:
@@ -136,16 +137,17 @@ def replayed(state: State, data: Engine) -> np.ndarray | None:
     if run is None:
         return None
     fate = np.where(data.remaining, PRESENT, GONE).astype(np.uint8)[run.row_of]
-    own, target = data.shared(), TrajectoryFile(run.file.array.shape)
+    target = TrajectoryFile(run.file.array.shape)
+    own = sgd_engine(data.shared(), "To replay a stored run")
     weights, _ = own.replay(
         own.lay_out(run.row_of),
         run.plan,
         Cadence(0, 1),
         fate,
         run.counts,
-        run.file.array,
-        target.array,
-        radius=run.radius,
+        old=run.file.array,
+        new=target.array,
+        radius=run.radius * data.loss.max_slope,
     )
     return weights
 

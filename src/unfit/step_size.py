@@ -1,16 +1,18 @@
 """Whether SGD's steps are short enough for the rows.
 
 A step w <- w - eta (mean gradient) shrinks the error along a direction where eta times the
-curvature there is below 2; beyond, the error flips and grows. The mean curvature of the logistic
-loss is sum p (1 - p) x x^T / n + l2 I, at most L = v / 4 + l2, where v is the largest eigenvalue of
-the mean of x x^T, intercept included. So eta L > 2 means that steps overshoot wherever the model is
-not sure; the weights end somewhere, and nothing else says so. Rows no longer than 1 are safe for
-eta < 4: with an intercept v <= 2. Knows core.objective.
+curvature there is below 2; beyond, the error flips and grows. The mean curvature is at most
+L = c v + l2, where c is the largest curvature of the loss at any margin (logistic: 1/4) and v the
+largest eigenvalue of the mean of x x^T, intercept included. So eta L > 2 means that steps
+overshoot wherever the loss is as curved as it can be; the weights end somewhere, and nothing else
+says so. Rows no longer than 1 are safe for the logistic loss and eta < 4: with an intercept v <= 2.
+May know engines.
 """
 
 import numpy as np
 
 from unfit.core.objective import Rows
+from unfit.engines.base import Engine
 
 SAMPLE = 2048  # rows by which v is estimated
 ROUNDS = 20  # of the power method, which comes from below
@@ -21,8 +23,8 @@ class UnscaledRowsWarning(UserWarning):
 
 
 def largest_curvature(rows: Rows) -> float:
-    """v / 4: a bound on the mean curvature of the loss, along the direction where it is largest."""
-    X = rows.X[:: max(1, len(rows) // SAMPLE)].astype(np.float64)
+    """c v: a bound on the mean curvature of the loss, along the direction where it is largest."""
+    X = rows.X.astype(np.float64)
     if rows.intercept:
         X = np.column_stack([X, np.ones(len(X))])
     v, value = np.ones(X.shape[1]), 0.0
@@ -30,12 +32,13 @@ def largest_curvature(rows: Rows) -> float:
         v = v / (np.linalg.norm(v) or 1.0)
         v = X.T @ (X @ v) / len(X)
         value = float(np.linalg.norm(v))
-    return value / 4
+    return rows.loss.max_curvature * value
 
 
-def overshooting(rows: Rows, learning_rate: float, l2: float) -> str | None:
+def overshooting(data: Engine, learning_rate: float, l2: float) -> str | None:
     """A sentence with the remedy where steps are too long for the rows, or None."""
-    curvature = largest_curvature(rows) + l2
+    sample = data.take(np.arange(0, len(data), max(1, len(data) // SAMPLE)))
+    curvature = largest_curvature(sample) + l2
     if learning_rate * curvature <= 2:
         return None
     return (

@@ -1,21 +1,24 @@
-"""The contract every method is held to, ours and other people's.
+"""The contracts that extensions are held to, ours and other people's.
 
     from unfit.testing import check_method
     check_method(MyMethod)
 
-`method_checks()` lists the checks one by one for test runners. `check_source(location)` is the
-contract of a source of rows, `check_policy(MyPolicy)` that of a policy. May know lifecycle,
-estimator and below, and data.
+`method_checks()` lists the checks one by one for test runners. `check_engine(MyEngine)` is the
+contract of an engine, `check_loss(MyLoss)` that of a loss, `check_source(location)` that of a
+source of rows, and `check_policy(MyPolicy)` that of a policy. May know lifecycle, estimator and
+below, and data.
 """
 
+import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, is_dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unfit.core.objective import Rows
-from unfit.engines.cpu import CpuEngine
+from unfit.core.losses import LOGISTIC, Loss
+from unfit.core.objective import Rows, gradient_and_products
+from unfit.engines.base import Engine, SgdEngine, make_engine
 from unfit.methods import METHODS, Method, Settings, State
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ class Case:
 
     dtype: str
     n_classes: int
+    loss: Loss = LOGISTIC
 
     def rows(self, repeat: int = 0) -> Rows:
         """400 rows of 24 columns; the first `repeat` rows appear again at the end."""
@@ -46,11 +50,10 @@ class Case:
         )
         index = np.concatenate([np.arange(400), np.arange(repeat)])
         codes = scores.argmax(axis=1).astype(np.int32)
-        return Rows(X[index].astype(self.dtype), codes[index], True)
+        return Rows(X[index].astype(self.dtype), codes[index], True, self.loss)
 
-    def data(self, rows: Rows | None = None) -> CpuEngine:
-        rows = rows or self.rows()
-        return CpuEngine(rows.X, rows.codes, self.n_classes, rows.intercept)
+    def data(self, rows: Rows | None = None) -> Engine:
+        return make_engine(rows or self.rows(), self.n_classes)
 
     @property
     def deleted(self) -> np.ndarray:
@@ -96,11 +99,11 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def trained(method: Method, data: CpuEngine, seed: int = 0) -> State:
+def trained(method: Method, data: Engine, seed: int = 0) -> State:
     return method.prepare(method.train(data, rng(seed)), data)
 
 
-def retrained(method: Method, data: CpuEngine, deleted: np.ndarray, state: State) -> np.ndarray:
+def retrained(method: Method, data: Engine, deleted: np.ndarray, state: State) -> np.ndarray:
     """A full retraining: by Newton the optimum, by SGD the same batches without the rows."""
     if state.run is not None:
         exact = type(method)(replace(method.settings, period=1))
@@ -214,7 +217,7 @@ def check_inputs_are_never_written(method: MethodClass, case: Case) -> None:
     m.unlearn(state, data, deleted, rng())
     assert np.array_equal(rows.X, before[0]), "the rows were written to"
     assert np.array_equal(rows.codes, before[1]), "the codes were written to"
-    assert data.remaining.all(), "unlearn changed the data: that is for whoever employs the model"
+    assert data.remaining.all(), "unlearn changed the data: that is for whoever activates the model"
 
 
 def check_state_is_not_changed(method: MethodClass, case: Case) -> None:
@@ -354,6 +357,118 @@ def check_state_to_and_from_arrays(method: MethodClass, case: Case) -> None:
 
 
 # --- sources -----------------------------------------------------------------------------------
+
+
+def check_engine(make: Callable[[Rows, int], Engine], cases: list[Case] | None = None) -> None:
+    """The contract of an engine: it computes what the formulae say, of the rows that remain."""
+    for case in cases or CASES:
+        rows, deleted = case.rows(), case.deleted
+        rows.X.flags.writeable = rows.codes.flags.writeable = False
+        data = make(rows, case.n_classes)
+        assert isinstance(data, Engine), "an engine derives from unfit.engines.base.Engine"
+        W = rng(1).standard_normal((data.k, data.d)) / 10
+        _check_sums(data, rows, W, case.tolerance)
+        mask = data.without(deleted)
+        assert data.remaining.all(), "`without` changed what remains"
+        before = data.value_gradient_sum(W, mask), data.hessian_sum(W, mask)
+        tried = data.shared()
+        tried.forget(deleted)
+        assert data.n_remaining == 400, "an engine from `shared` shares its mask"
+        _same(tried.gradient_sum(W), before[0][1], case.tolerance, "a mask and `forget`")
+        _same(tried.hessian_sum(W), before[1], case.tolerance, "a mask and `forget`")
+        _check_sums(tried, rows.take(np.flatnonzero(mask)), W, case.tolerance)
+        left = pickle.loads(pickle.dumps(tried))
+        assert left.erased.sum() == len(deleted), "a pickle holds rows that were forgotten"
+        _same(left.gradient_sum(W), tried.gradient_sum(W), case.tolerance, "a pickle")
+        if isinstance(data, SgdEngine):
+            layout = data.lay_out(rng(2).permutation(400).astype(np.int32))
+            assert (layout.n, layout.d) == (400, data.d)
+        few = data.miniature(12)
+        assert (few.k, few.n_remaining, few.dtype) == (data.k, 12, data.dtype)
+
+
+def _check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> None:
+    """Sums over what remains against the formulae, in float64, on those rows."""
+    k, n = len(W), len(rows)
+    X = np.ones((n, rows.d))
+    X[:, : rows.X.shape[1]] = rows.X
+    margin, target = X @ W.T, (rows.targets(k)).astype(np.float64)
+    loss = rows.loss
+    value, gradient = data.value_gradient_sum(W)
+    _same(value, loss.value(margin, target).sum(axis=0), tolerance, "the sum of values")
+    goal = loss.slope(margin, target).T @ X
+    _same(gradient, goal, tolerance, "the sum of gradients")
+    curvature = loss.curvature(margin, target)
+    hessian = np.array([(X * curvature[:, c, None]).T @ X for c in range(k)])
+    _same(data.hessian_sum(W), hessian, tolerance, "the sum of Hessians")
+    _same(data.gram_sum(), X.T @ X, tolerance, "the Gram matrix")
+    v = rng(3).standard_normal(data.d)
+    found, product = data.gradient_and_products(W)
+    _same(found, goal, tolerance, "the gradient beside products")
+    for c, factor in enumerate(data.factors(W, None, 0.5)):
+        _same(product(c, v), hessian[c] @ v, tolerance, "a product with the Hessian")
+        image = hessian[c] @ factor.solve(v) + 0.5 * factor.solve(v)
+        _same(image, v, 10 * tolerance, "a factor and its Hessian")
+    where = np.flatnonzero(data.remaining)
+    assert data.n_remaining == n == len(where), "n_remaining is not the number of rows that remain"
+    taken = data.take(where[::7])
+    assert np.array_equal(taken.X, rows.X[::7]), "`take` gives other rows"
+    assert np.array_equal(taken.codes, rows.codes[::7]), "`take` gives other classes"
+    some = data.sums_of(W, where[::7])
+    expected = loss.slope(margin, target)[::7].T @ X[::7]
+    _same(some[0], expected, tolerance, "the gradient of some rows")
+    _same(data.margins(W, where[::7]), margin[::7], tolerance, "margins")
+
+
+def check_loss(loss: type[Loss]) -> None:
+    """The contract of a loss: it is convex, its formulae are each other's derivatives, for numbers,
+    arrays and kernels alike; and rows can be unlearned with it."""
+    made = loss()
+    margin = np.linspace(-6, 6, 4001)  # no kink is hit by a difference but by chance
+    step = margin[1] - margin[0]
+    for target in (0.0, 1.0):
+        t = np.full_like(margin, target)
+        value, slope, curvature = (f(margin, t) for f in (made.value, made.slope, made.curvature))
+        assert np.isfinite(value).all(), "the value is not finite"
+        middle = (value[2:] - value[:-2]) / (2 * step)
+        gap = np.abs(middle - slope[1:-1]).max()
+        assert gap <= 1e-2 * max(1.0, np.abs(slope).max()), "the slope is not that of the value"
+        rise = (slope[2:] - slope[:-2]) / (2 * step)
+        kinks = np.abs(rise - curvature[1:-1]) > 1e-2 * max(1.0, curvature.max())
+        assert kinks.mean() <= 0.01, "the curvature is not the slope of the slope"
+        assert curvature.min() >= 0, "a loss must be convex"
+        assert curvature.max() <= loss.max_curvature * (1 + 1e-9), "max_curvature is exceeded"
+        assert np.abs(slope).max() <= loss.max_slope * (1 + 1e-9), "max_slope is exceeded"
+        assert float(made.slope(margin[7], target)) == slope[7], "a number and an array differ"
+    chance = made.probability(margin)
+    assert ((chance >= 0) & (chance <= 1)).all(), "a probability is between 0 and 1"
+    assert (np.diff(chance) >= 0).all(), "the probability falls with the margin"
+    for case in [Case(dtype, k, made) for dtype in ("float32", "float64") for k in (2, 3)]:
+        _check_kernels(case)
+        retrain = METHODS["retrain"]
+        check_nothing_deleted_changes_nothing(retrain, case)
+        check_one_request_or_two(retrain, case)
+        check_row_added_twice_and_deleted_once(retrain, case)
+        check_rows_in_another_order_give_the_same_model(retrain, case)
+        check_unlearn_is_closer_than_doing_nothing(METHODS["fisher"], case)
+
+
+def _check_kernels(case: Case) -> None:
+    """Compiled sums against the formulae in NumPy."""
+    data, rows = case.data(), case.rows()
+    W = rng(1).standard_normal((data.k, data.d))
+    _check_sums(data, rows, W, case.tolerance)
+    gradient, _ = gradient_and_products(rows, W)
+    _same(data.sums_of(W, np.arange(400))[0], gradient, case.tolerance, "narrow sums")
+
+
+def check_rows_in_another_order_give_the_same_model(method: MethodClass, case: Case) -> None:
+    m, order = method(FAST), rng(4).permutation(400)
+    one, other = case.data(), case.data(case.rows().take(order))
+    deleted = np.flatnonzero(np.isin(order, case.deleted))
+    first = m.unlearn(trained(m, one), one, case.deleted, rng())
+    second = m.unlearn(trained(m, other), other, deleted, rng())
+    _same(first.weights, second.weights, 1e-6, "rows in another order")
 
 
 def check_source(location: "Location", expected: "pa.Table | None" = None) -> None:

@@ -56,7 +56,7 @@ def test_solves_and_roots_are_those_of_the_dense_hessian(n, p, ridge, seed, inte
 @pytest.mark.parametrize("refine", [False, True])
 def test_forgetting_equals_the_dense_formula(classes, name, batch, refine):
     X, codes = problem(classes=classes)
-    data = CpuEngine(X, codes, classes, True)
+    data = CpuEngine(Rows(X, codes, True), classes)
     assert data.wide()
     data.hessian_sum = None  # nobody makes one
     method = METHODS[name](Settings(deletion_batch_size=batch), refine=refine)
@@ -80,11 +80,11 @@ def test_forgetting_equals_the_dense_formula(classes, name, batch, refine):
 
 def test_training_is_that_of_a_dense_solver():
     X, codes = problem(n=80, p=400)
-    wide = CpuEngine(X, codes, 2, True)
+    wide = CpuEngine(Rows(X, codes, True), 2)
     found = METHODS["retrain"](Settings()).optimum(wide, np.random.default_rng(0))
     gradient = wide.gradient_sum(found) + 1e-4 * 80 * found
     assert np.linalg.norm(gradient) <= 1e-8 * 80
-    dense = CpuEngine(X, codes, 2, True)
+    dense = CpuEngine(Rows(X, codes, True), 2)
     dense.wide = lambda mask=None: False
     expected = METHODS["retrain"](Settings()).optimum(dense, np.random.default_rng(0))
     assert np.linalg.norm(found - expected) <= 1e-6 * np.linalg.norm(expected)
@@ -92,7 +92,7 @@ def test_training_is_that_of_a_dense_solver():
 
 def test_noise_has_the_covariance_of_the_dense_hessian():
     X, codes = problem(n=20, p=260)
-    data, dense = CpuEngine(X, codes, 2, True), CpuEngine(X, codes, 2, True)
+    data, dense = CpuEngine(Rows(X, codes, True), 2), CpuEngine(Rows(X, codes, True), 2)
     dense.wide = lambda mask=None: False
     fisher = METHODS["fisher"](Settings(sigma=2.0))
     one, other = (fisher.train(d, np.random.default_rng(5)) for d in (data, dense))

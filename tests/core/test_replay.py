@@ -5,6 +5,7 @@ import pytest
 from test_sgd import batches_of, laid_out
 
 import reference
+from unfit.core.objective import Rows
 from unfit.core.replay import CURVATURE_FLOOR, GONE, LEAVING, PRESENT, Cadence, replay
 from unfit.core.sgd import Plan, train_sgd
 from unfit.engines.cpu import CpuEngine
@@ -55,7 +56,7 @@ def test_equals_the_plain_version_twice(burn_in, period, n_classes, threads, den
         new = np.full_like(old, np.nan)
         W, counts = replay(
             layout, plan, Cadence(burn_in, period), fate_of(layout, gone, leaving), counts,
-            old, new, threads=threads, radius=np.linalg.norm(X, axis=1).max(),
+            old=old, new=new, threads=threads, radius=np.linalg.norm(X, axis=1).max(),
         )  # fmt: skip
         for c in range(data.k):
             t = reference.targets(data.rows.codes, c, data.k)
@@ -79,7 +80,7 @@ def test_an_approximation_that_lost_its_way_is_computed_instead(threads):
     # Rows of length 50 at learning rate 1: two pairs say little of such a Hessian.
     rng = np.random.default_rng(0)
     data = CpuEngine(
-        20 * rng.standard_normal((103, 7)), np.arange(103, dtype=np.int32) % 2, 2, True
+        Rows(20 * rng.standard_normal((103, 7)), np.arange(103, dtype=np.int32) % 2, True), 2
     )
     layout = data.lay_out(rng.permutation(103).astype(np.int32))
     plan = Plan(21, 40, 12, 1.0, 1e-3)
@@ -87,9 +88,11 @@ def test_an_approximation_that_lost_its_way_is_computed_instead(threads):
     W = train_sgd(layout, plan, np.zeros((1, data.d)), trajectory=stored)
     counts = np.array([len(b) for b in batches_of(layout, plan)])
     fate, new = fate_of(layout, set(), {5, 50, 99}), np.empty_like(stored)
-    wild, _ = replay(layout, plan, Cadence(2, 50), fate, counts, stored, new, threads=threads)
+    wild, _ = replay(
+        layout, plan, Cadence(2, 50), fate, counts, old=stored, new=new, threads=threads
+    )
     kept, _ = replay(
-        layout, plan, Cadence(2, 50), fate, counts, stored, new, threads=threads,
+        layout, plan, Cadence(2, 50), fate, counts, old=stored, new=new, threads=threads,
         radius=layout.radius(),
     )  # fmt: skip
     assert not np.linalg.norm(wild) < 10 * np.linalg.norm(W)
@@ -101,7 +104,9 @@ def test_all_exact_is_sgd_without_the_rows():
     leaving = set(range(0, 103, 9))
     counts = np.array([len(b) for b in batches])
     new = np.empty_like(stored)
-    W, _ = replay(layout, plan, Cadence(0, 1), fate_of(layout, set(), leaving), counts, stored, new)
+    W, _ = replay(
+        layout, plan, Cadence(0, 1), fate_of(layout, set(), leaving), counts, old=stored, new=new
+    )
     left = [np.array([r for r in b if r not in leaving]) for b in batches]
     X = reference.with_ones(data.rows.X, True)
     w, _ = reference.sgd(stored[0, 0, 0], X, data.rows.codes == 1, left, ETA, L2)
@@ -115,5 +120,5 @@ def test_float32_follows_float64():
         new = np.empty_like(stored)
         fate = fate_of(layout, set(), set(range(20)))
         counts = np.array([len(b) for b in batches])
-        results.append(replay(layout, plan, Cadence(10, 5), fate, counts, stored, new)[0])
+        results.append(replay(layout, plan, Cadence(10, 5), fate, counts, old=stored, new=new)[0])
     np.testing.assert_allclose(*results, rtol=1e-2, atol=1e-3)

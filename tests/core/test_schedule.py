@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unfit.core.kernels.schedule import (
-    epoch_keys,
+    Share,
+    epoch_of,
     epoch_order,
-    epoch_windows,
     fill_slots,
     find_positions,
     window_rows,
@@ -25,15 +25,14 @@ def test_order_and_positions_are_inverse_permutations(n, share, seed, epoch):
     window = max(1, int(n * share))
     order = epoch_order(n, window, seed, epoch)
     assert np.array_equal(np.sort(order), np.arange(n))
-    keys = epoch_keys(np.uint64(seed), epoch, -(-n // window))
-    visit, starts = epoch_windows(n, window, keys)
+    whole = epoch_of(n, window, np.uint64(seed), epoch)
     positions = np.empty(n, np.int64)
     for thread in range(3):
-        find_positions(np.arange(n), positions, n, window, keys, starts, thread, 3)
+        find_positions(np.arange(n), positions, whole, Share(thread, 3))
     assert np.array_equal(positions[order], np.arange(n))
     begin, end = n // 3, n // 3 + max(1, n // 2)
     part = np.empty(end - begin, np.int32)
-    fill_slots(part, begin, end, n, window, keys, visit, starts)
+    fill_slots(part, begin, end, whole)
     assert np.array_equal(part, order[begin:end])
 
 

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from unfit.core.kernels.rows import BLOCK, add_gradient
+from unfit.core.kernels.rows import BLOCK, RowBlock, Span, Sums, Target, add_gradient
 from unfit.core.kernels.schedule import epoch_order
+from unfit.core.losses import LOGISTIC
+from unfit.core.objective import Rows
 from unfit.core.sgd import Plan, train_sgd
 from unfit.engines.cpu import CpuEngine
 
@@ -16,7 +18,7 @@ def laid_out(n=101, p=7, n_classes=2, dtype=np.float64, seed=0):
     rng = np.random.default_rng(seed)
     X = (rng.standard_normal((n, p)) / np.sqrt(p)).astype(dtype)
     codes = rng.integers(0, n_classes, n).astype(np.int32)
-    data = CpuEngine(X, codes, n_classes, True)
+    data = CpuEngine(Rows(X, codes, True), n_classes)
     return data, data.lay_out(rng.permutation(n).astype(np.int32))
 
 
@@ -94,9 +96,10 @@ def test_add_gradient_for_any_number_of_rows(m, start, width, dtype):
     X = (rng.standard_normal((50, width)) / np.sqrt(width)).astype(dtype)
     codes, w = rng.integers(0, 2, 50).astype(np.int32), rng.standard_normal(width).astype(dtype)
     slots = rng.integers(0, 50, m + start + 3).astype(np.int32)
-    gradient = np.zeros(width, dtype)
-    add_gradient(X, slots, start, start + m, codes, 1, w, gradient, np.zeros(BLOCK, dtype), 0)
+    sums = Sums(np.zeros(width, dtype), np.zeros(BLOCK, dtype), np.zeros(BLOCK, dtype))
+    span, target = Span(start, start + m, 0), Target(LOGISTIC.compiled, 1)
+    add_gradient(RowBlock(X, codes), slots, span, target, w, sums)
     rows = slots[start : start + m]
     expected = reference.gradient(w.astype(float), X[rows].astype(float), codes[rows] == 1, 0)
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(gradient, expected, atol=tolerance * max(1, m))
+    np.testing.assert_allclose(sums.gradient, expected, atol=tolerance * max(1, m))

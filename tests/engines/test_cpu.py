@@ -12,7 +12,7 @@ from unfit.engines.cpu import CpuEngine
 def engine(request):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5000, 21)).astype(request.param)
-    return CpuEngine(X, rng.integers(0, 3, 5000).astype(np.int32), 3, True)
+    return CpuEngine(Rows(X, rng.integers(0, 3, 5000).astype(np.int32), True), 3)
 
 
 def test_it_is_an_engine(engine):
@@ -54,5 +54,7 @@ def test_the_layout_is_padded_aligned_and_in_the_order_asked_for(engine):
 
 def test_a_layout_without_intercept():
     X = np.ones((10, 16), np.float32)
-    layout = CpuEngine(X, np.zeros(10, np.int32), 2, False).lay_out(np.arange(10, dtype=np.int32))
+    layout = CpuEngine(Rows(X, np.zeros(10, np.int32), False), 2).lay_out(
+        np.arange(10, dtype=np.int32)
+    )
     assert layout.X.shape == (10, 16)

@@ -22,13 +22,8 @@ def blocks(language):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
-    method, contract, law, dataset = blocks("python")
-    for name, content in (
-        ("twice", method),
-        ("contract", contract),
-        ("law", law),
-        ("moons", dataset),
-    ):
+    names = ("twice", "contract", "robust", "law", "moons")
+    for name, content in zip(names, blocks("python"), strict=True):
         (folder / f"{name}.py").write_text(content)
     return folder
 
@@ -42,6 +37,12 @@ def run(folder, *words):
 
 def test_the_method_passes_the_contract(folder):
     run(folder, sys.executable, "contract.py")
+
+
+def test_the_loss_passes_the_contract(folder):
+    check = "from robust import PseudoHuber; check_loss(PseudoHuber)"
+    (folder / "check.py").write_text(f"from unfit.testing import check_loss; {check}")
+    run(folder, sys.executable, "check.py")
 
 
 def test_the_command_draws_the_method_with_the_others(folder):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from unfit.audit import predicted
 from unfit.core.metrics import accuracy, sape
+from unfit.core.predictions import predict
 from unfit.errors import BadInput
 from unfit.experiments import timing
 from unfit.experiments.contenders import CONTENDERS
@@ -31,8 +31,8 @@ def test_a_run_is_what_the_method_does_by_hand(workbench):
     np.testing.assert_array_equal(state.weights, workbench.initial(0))
     updated = method.unlearn(state, workbench.engine, deletion.rows, np.random.default_rng(0))
     data = workbench.data
-    test = accuracy(predicted(data.X_test, updated.weights), data.y_test)
-    best = accuracy(predicted(data.X_test, workbench.retrained(deletion)), data.y_test)
+    test = accuracy(predict(data.X_test, updated.weights), data.y_test)
+    best = accuracy(predict(data.X_test, workbench.retrained(deletion)), data.y_test)
     assert row["deleted"] == 40
     assert row["acc_test_unlearned"] == test
     assert row["acc_err"] == sape(best, test)

@@ -103,7 +103,7 @@ def problem(n: int = 600, seed: int = 0) -> tuple[CpuEngine, Rows]:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n + 300, 4))
     y = (X @ [1.0, -1.0, 0.5, 0] + rng.logistic(size=n + 300) > 0).astype(np.int32)
-    return CpuEngine(X[:n], y[:n], 2, True), Rows(X[n:], y[n:], True)
+    return CpuEngine(Rows(X[:n], y[:n], True), 2), Rows(X[n:], y[n:], True)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -163,7 +163,7 @@ def rare(n: int = 4000, seed: int = 1) -> tuple[CpuEngine, Rows]:
     X = rng.standard_normal((n + 1500, 6))
     score = X @ [0.6, -0.5, 0.4, 0, 0, 0] - 2.3 + rng.logistic(size=n + 1500)
     y = (score > 0).astype(np.int32)
-    return CpuEngine(X[:n], y[:n], 2, True), Rows(X[n:], y[n:], True)
+    return CpuEngine(Rows(X[:n], y[:n], True), 2), Rows(X[n:], y[n:], True)
 
 
 @pytest.mark.parametrize(("share", "seen"), [(0.6, True), (0.0, False)])

@@ -23,7 +23,7 @@ def rows():
 
 
 def engine(rows):
-    return CpuEngine(rows.X, rows.codes, 2, rows.intercept)
+    return CpuEngine(Rows(rows.X, rows.codes, rows.intercept), 2)
 
 
 def spread(models):

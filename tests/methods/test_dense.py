@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reference
+from unfit.core.objective import Rows
 from unfit.core.statistics import cheapest
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
@@ -36,7 +37,7 @@ def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatc
     if path == "iterate":
         call_it_wide(monkeypatch)
     X, codes, n_classes = problem
-    data = CpuEngine(X, codes, n_classes, True)
+    data = CpuEngine(Rows(X, codes, True), n_classes)
     deleted = np.sort(np.random.default_rng(1).choice(900, M, replace=False))
     method = METHODS[name](
         Settings(deletion_batch_size=batch, solver=solver, epochs=5, batch_size=100),
@@ -66,7 +67,7 @@ def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatc
 def test_much_of_a_class_leaves_as_in_the_dense_formula(problem, name, share, kind, monkeypatch):
     call_it_wide(monkeypatch)
     X, codes, n_classes = problem
-    data = CpuEngine(X, codes, n_classes, True)
+    data = CpuEngine(Rows(X, codes, True), n_classes)
     data.forget(np.arange(40))
     there = 40 + np.flatnonzero(codes[40:] == kind)
     deleted = np.concatenate([there[: round(share * len(there))], [77]])
@@ -90,7 +91,7 @@ def test_most_of_both_classes_leave_as_in_the_dense_formula(problem, name, monke
     call_it_wide(monkeypatch)
     monkeypatch.setattr("unfit.core.statistics.MANY_ROWS_OF_ALL", 1.0)
     X, codes, n_classes = problem
-    data = CpuEngine(X, codes, n_classes, True)
+    data = CpuEngine(Rows(X, codes, True), n_classes)
     deleted = np.sort(np.random.default_rng(1).choice(900, 450, replace=False))
     method = METHODS[name](Settings(deletion_batch_size=450))
     state = method.prepare(method.train(data, np.random.default_rng(2)), data)
@@ -110,7 +111,7 @@ def test_what_is_never_used_is_not_made(problem, monkeypatch):
         (100, False, 0.0, "C"), (None, False, 0.0, "C"), (100, True, 0.0, "C"),
         (100, False, 1.0, "C"), (100, False, 0.0, "F"),
     ):  # fmt: skip
-        data = CpuEngine(np.asarray(X, order=order), codes, n_classes, True)
+        data = CpuEngine(Rows(np.asarray(X, order=order), codes, True), n_classes)
         settings = Settings(deletion_batch_size=batch, sigma=sigma)
         method = METHODS["fisher"](settings, refine=refine)
         state = method.prepare(method.train(data, np.random.default_rng(2)), data)
@@ -121,7 +122,7 @@ def test_what_is_never_used_is_not_made(problem, monkeypatch):
 
 def test_two_requests_in_sequence(problem):
     X, codes, n_classes = problem
-    data = CpuEngine(X, codes, n_classes, True)
+    data = CpuEngine(Rows(X, codes, True), n_classes)
     method = METHODS["fisher"](Settings())
     state = method.prepare(method.train(data, np.random.default_rng(0)), data)
     dense, W = reference.with_ones(X, True), state.weights.copy()
@@ -142,7 +143,7 @@ def test_influence_with_sums_is_right_where_means_are_not():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((2000, 10)) / np.sqrt(10)
     codes = (X[:, 0] + 0.5 * rng.standard_normal(2000) > 0).astype(np.int32)
-    data = CpuEngine(X, codes, 2, True)
+    data = CpuEngine(Rows(X, codes, True), 2)
     method = METHODS["influence"](Settings(l2=1e-2))
     state = method.train(data, rng)
     deleted = np.arange(100)
@@ -155,7 +156,7 @@ def test_retrain_never_ignores_a_row():
     # One row of 300,000 weighs less than the tolerance; the model must move all the same.
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300_000, 3)).astype(np.float32)
-    data = CpuEngine(X, (X[:, 0] > 0).astype(np.int32), 2, True)
+    data = CpuEngine(Rows(X, (X[:, 0] > 0).astype(np.int32), True), 2)
     method = METHODS["retrain"](Settings(tol=1e-6))
     state = method.train(data, rng)
     after = method.unlearn(state, data, np.array([5]), rng)
@@ -165,7 +166,7 @@ def test_retrain_never_ignores_a_row():
 @pytest.mark.parametrize("name", ["fisher", "influence"])
 def test_a_guide_that_does_not_lead_is_not_followed(problem, name):
     X, codes, n_classes = problem
-    data = CpuEngine(X, codes, n_classes, True)
+    data = CpuEngine(Rows(X, codes, True), n_classes)
     method = METHODS[name](Settings(), refine=True)
     state = method.prepare(method.train(data, np.random.default_rng(2)), data)
     elsewhere = [replace(f, inverse=np.eye(data.d)) for f in state.statistics.factors]
@@ -184,7 +185,7 @@ def test_refined_weights_do_not_depend_on_the_path(problem, name):
     method = METHODS[name](Settings(), refine=True)
     found = []
     for prepares in (True, False):
-        data = CpuEngine(X.astype(np.float32), codes, n_classes, True)
+        data = CpuEngine(Rows(X.astype(np.float32), codes, True), n_classes)
         state = method.prepare(method.train(data, np.random.default_rng(2)), data)
         for start in range(0, 60, 6):
             rows = np.arange(start, start + 6)
@@ -201,8 +202,8 @@ def test_refined_steps_on_float32_rows_are_those_on_the_same_rows_in_float64(pro
     X, codes, n_classes = problem
     X = X.astype(np.float32)
     method = METHODS[name](Settings(), refine=True)
-    single = CpuEngine(X, codes, n_classes, True)
-    double = CpuEngine(X.astype(np.float64), codes, n_classes, True)
+    single = CpuEngine(Rows(X, codes, True), n_classes)
+    double = CpuEngine(Rows(X.astype(np.float64), codes, True), n_classes)
     state = method.train(double, np.random.default_rng(2))
     deleted = np.arange(0, 900, 9)
     found, expected = (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reference
+from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 
@@ -16,7 +17,7 @@ DRAWS, SIGMA = 4000, 0.3
 def data():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((120, 4)) / 2
-    return CpuEngine(X, (X[:, 0] > 0).astype(np.int32), 2, True)
+    return CpuEngine(Rows(X, (X[:, 0] > 0).astype(np.int32), True), 2)
 
 
 def assert_law(samples, centre, covariance):
@@ -89,7 +90,7 @@ def test_influence_minimises_the_objective_with_a_linear_term(data):
 def test_every_batch_and_class_has_noise_of_its_own():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((150, 3))
-    data = CpuEngine(X, rng.integers(0, 3, 150).astype(np.int32), 3, True)
+    data = CpuEngine(Rows(X, rng.integers(0, 3, 150).astype(np.int32), True), 3)
     method = METHODS["retrain"](Settings(sigma=1.0, l2=1e-2))
     zero = np.zeros((3, 4))
     draws = np.array([method.perturbed(zero, rng).ravel() for _ in range(DRAWS)])

@@ -14,6 +14,7 @@ from workspaces import make
 
 from unfit import points
 from unfit.core.kernels import kernels_loaded
+from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 from unfit.stopwatch import Stopwatch
@@ -142,7 +143,7 @@ def test_rows_read_are_counted(method: str) -> None:
     """Against a count of what the sums themselves were handed."""
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((500, 6)) / 5).astype(np.float32)
-    data = CpuEngine(X, (X[:, 0] > 0).astype(np.int32), 2, True)
+    data = CpuEngine(Rows(X, (X[:, 0] > 0).astype(np.int32), True), 2)
     way = METHODS[method](Settings(), refine=True)
     state = way.prepare(way.train(data, rng), data)
     data.rows_read = 0
@@ -169,7 +170,7 @@ def test_an_erasure_of_a_workspace_says_how_many_rows_it_read(tmp_path: Path) ->
 
 def test_kernels_are_ready_after_a_warm_up() -> None:
     X = np.zeros((5, 3), np.float32)
-    data = CpuEngine(X, np.array([0, 1, 0, 1, 1], np.int32), 2, True)
+    data = CpuEngine(Rows(X, np.array([0, 1, 0, 1, 1], np.int32), True), 2)
     method = METHODS["fisher"](Settings(), refine=True)
     warm_up(method, data)
     ready = kernels_loaded()

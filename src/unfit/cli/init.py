@@ -16,6 +16,7 @@ from unfit.cli.common import (
     progress_bar,
 )
 from unfit.errors import BadInput
+from unfit.methods import METHODS
 
 if TYPE_CHECKING:
     from unfit.workspace.creation import Created
@@ -67,9 +68,7 @@ def init(
         bool,
         typer.Option("--drop-missing", help="Leave out rows without a label, subject or row id."),
     ] = False,
-    method: Annotated[
-        str, typer.Option(help="fisher, influence, deltagrad or retrain.")
-    ] = "fisher",
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "fisher",
     sigma: Annotated[
         float, typer.Option(min=0, help="Noise on the weights: hides more, costs accuracy.")
     ] = 0.0,

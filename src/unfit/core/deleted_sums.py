@@ -14,16 +14,13 @@ from unfit.core.objective import (
     block_rows,
     blocks,
     check_index,
-    margins,
     narrow_sums,
-    positive_codes,
     scaled_rows,
-    sigmoid,
 )
 
 
 def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """sum (p - t) x, (k, d), and sum p (1 - p) x x^T, (k, d, d), over the rows at an index.
+    """sum slope x, (k, d), and sum curvature x x^T, (k, d, d), over the rows at an index.
 
     Rows are gathered block by block into a scratch that stays in the cache.
     """
@@ -37,39 +34,34 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
     for start in range(0, index.size, step):
         chosen = index[start : start + step]
         X = np.take(rows.X, chosen, axis=0, out=scratch[: chosen.size], mode="clip")
-        chance = sigmoid(margins(X, W))
-        _add_gradient(gradient, X, chance, rows.codes[chosen], rows.intercept)
+        part = Rows(X, rows.codes[chosen], rows.intercept, rows.loss)
+        _add_gradient(gradient, part, W)
+        roots = np.sqrt(part.curvatures(W))
         for c in range(k):
-            U = scaled_rows(X, np.sqrt(chance[:, c] * (1 - chance[:, c])), rows.intercept, scaled)
+            U = scaled_rows(X, roots[:, c], rows.intercept, scaled)
             hessian[c] += U.T @ U
     return gradient, hessian
 
 
-def _add_gradient(
-    total: np.ndarray, X: np.ndarray, chance: np.ndarray, codes: np.ndarray, intercept: bool
-) -> None:
-    p = X.shape[1]
-    error = chance - (codes[:, None] == positive_codes(len(total))).astype(X.dtype)
-    total[:, :p] += error.T @ X
-    if intercept:
-        total[:, p] += error.sum(axis=0, dtype=np.float64)
+def _add_gradient(total: np.ndarray, rows: Rows, W: np.ndarray) -> None:
+    p, slopes = rows.X.shape[1], rows.slopes(W)
+    total[:, :p] += slopes.T @ rows.X
+    if rows.intercept:
+        total[:, p] += slopes.sum(axis=0, dtype=np.float64)
 
 
 def gradient_by_blas(rows: Rows, W: np.ndarray) -> np.ndarray:
-    """sum (p - t) x, (k, d), in the precision of the rows inside a block and float64 across."""
-    total, start = np.zeros(W.shape), 0
-    for X in blocks(rows):
-        codes = rows.codes[start : start + len(X)]
-        _add_gradient(total, X, sigmoid(margins(X, W)), codes, rows.intercept)
-        start += len(X)
+    """sum slope x, (k, d), in the precision of the rows inside a block and float64 across."""
+    total = np.zeros(W.shape)
+    for part in blocks(rows):
+        _add_gradient(total, part, W)
     return total
 
 
 def rough_products(rows: Rows, W: np.ndarray) -> list[Callable[[np.ndarray], np.ndarray]]:
-    """For each problem v -> sum p (1 - p) x (x.v), in the precision of the rows."""
+    """For each problem v -> sum curvature x (x.v), in the precision of the rows."""
     X, p = rows.X, rows.X.shape[1]
-    probability = sigmoid(margins(X, W))
-    weights = (probability * (1 - probability)).astype(X.dtype, copy=False)
+    weights = rows.curvatures(W)
 
     def of(weight: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         def product(v: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """Hessians of fewer rows than columns: solved in the number of rows.
 
-With U the rows sqrt(p (1 - p)) x, n of them, H = U^T U + r I has d columns but only n directions
+With U the rows sqrt(curvature) x, n of them, H = U^T U + r I has d columns but only n directions
 that are not r. So everything comes from the n x n matrix K = U U^T + r I:
 
     H^-1 g      = (g - U^T K^-1 U g) / r                                     (Woodbury)
@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from unfit.core.factors import Factor
-from unfit.core.objective import Rows, gathered, sigmoid
+from unfit.core.objective import Rows, gathered
 
 WIDE_FROM = 256  # columns from which the number of rows is looked at
 _REFINEMENTS = 2  # at most: the difference in Woodbury's formula costs digits where r is small
@@ -30,7 +30,7 @@ _PRECISION = 1e-12  # of the residual, relative
 class Gram:
     """Some rows in float64, their places among all, and X X^T; the intercept is a column of X."""
 
-    X: np.ndarray
+    rows: Rows
     places: np.ndarray
     products: np.ndarray
 
@@ -39,7 +39,7 @@ class Gram:
         places = np.flatnonzero(mask)
         X = np.ones((len(places), rows.d))
         X[:, : rows.X.shape[1]] = gathered(rows.X, places)
-        return cls(X, places, X @ X.T)
+        return cls(Rows(X, rows.codes[places], False, rows.loss), places, X @ X.T)
 
     def has(self, mask: np.ndarray) -> bool:
         """Whether all rows of a mask are among these."""
@@ -48,12 +48,11 @@ class Gram:
     def factors(self, W: np.ndarray, mask: np.ndarray, ridge: float) -> list["Dual"]:
         """For each problem the Hessian of the rows in the mask at W, plus ridge I."""
         keep = mask[self.places]
-        part, products = self, self.products
+        rows, products = self.rows, self.products
         if not keep.all():
-            part = Gram(self.X[keep], self.places[keep], products[np.ix_(keep, keep)])
-        chance = sigmoid(part.X @ W.T)
-        weights = np.sqrt(chance * (1 - chance)).T
-        return [Dual(part.X, weight, part.products, ridge) for weight in weights]
+            rows, products = rows.take(keep), products[np.ix_(keep, keep)]
+        roots = np.sqrt(rows.curvatures(W)).T
+        return [Dual(rows.X, root, products, ridge) for root in roots]
 
 
 @dataclass(frozen=True)

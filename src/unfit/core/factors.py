@@ -1,7 +1,7 @@
 """A Hessian, ready to be solved with: by Cholesky, by its kept inverse, or by its eigenvectors.
 
 `Inverse` and `Spectrum` are made ahead of time, and then answer for the rows that remain when some
-leave: H - U^T U - shift I, where the rows of U are sqrt(p (1 - p)) x and the shift is the
+leave: H - U^T U - shift I, where the rows of U are sqrt(curvature) x and the shift is the
 regulariser that leaves with them. Knows core.noise.
 """
 

@@ -88,13 +88,10 @@ def quality(probabilities: np.ndarray, codes: np.ndarray) -> Quality:
     """probabilities (n, classes), as they are shown to people; codes (n,)."""
     if len(codes) == 0:
         return Quality(rows=0, accuracy=None, majority=None, log_loss=None, auc=None)
-    # of two equal probabilities the first counts, as margins of 0 do
-    predicted = (
-        probabilities[:, 1] > 0.5 if probabilities.shape[1] == 2 else probabilities.argmax(axis=1)
-    )
+    predicted = probabilities.argmax(axis=1)  # of two equal ones the first, as margins of 0 do
     return Quality(
         rows=len(codes),
-        accuracy=accuracy(predicted.astype(np.int64), codes),
+        accuracy=accuracy(predicted, codes),
         majority=majority_rate(codes),
         log_loss=log_loss(probabilities, codes),
         auc=auc(probabilities, codes),

@@ -34,9 +34,12 @@ class Minimum:
 
 
 def minimize(
-    value_gradient: ValueGradient, hessian: Hessian, start: np.ndarray, tolerance: float,
+    value_gradient: ValueGradient,
+    hessian: Hessian,
+    start: np.ndarray,
+    tolerance: float,
     min_steps: int = 0,
-) -> Minimum:  # fmt: skip
+) -> Minimum:
     """Minimise k strictly convex problems from start (k, d), in at least min_steps steps.
 
     value_gradient(W) -> (k,), (k, d); hessian(W) -> (k, d, d). Stops early, not converged, where
@@ -77,9 +80,13 @@ def minimize(
 
 
 def _search(
-    value_gradient: ValueGradient, W: np.ndarray, value: np.ndarray, gradient: np.ndarray,
-    residual: np.ndarray, direction: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    value_gradient: ValueGradient,
+    W: np.ndarray,
+    value: np.ndarray,
+    gradient: np.ndarray,
+    residual: np.ndarray,
+    direction: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Halve the step of each problem until it decreases enough (or only rounding is left)."""
     slope = np.einsum("kd,kd->k", gradient, direction)
     step = np.ones(len(W))

@@ -17,7 +17,6 @@ from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
 from unfit.core.objective import (
     Rows,
     hessian_sum,
-    margins,
     root_weighted,
     value_gradient_sum,
 )
@@ -108,7 +107,7 @@ def cheapest(statistics: Statistics, m: int) -> Way:
 
 
 def gradient_of_rows(rows: Rows, weights: np.ndarray, l2: float) -> np.ndarray:
-    """sum (p - t) x + l2 m w over the given rows, (k, d)."""
+    """sum slope x + l2 m w over the given rows, (k, d)."""
     return np.asarray(value_gradient_sum(rows, weights)[1] + l2 * len(rows) * weights)
 
 
@@ -125,13 +124,8 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
         "class split",
     ):  # only an engine, which knows where rows lie, can use a class split
         return _corrected(statistics, rows, shift)
-    margin = margins(rows.X, W)
-    return [
-        factor.without(
-            root_weighted(rows.X, margin[:, c], rows.intercept), shift, len(rows) / statistics.n
-        )
-        for c, factor in enumerate(statistics.factors)
-    ]
+    pairs = zip(statistics.factors, root_weighted(rows, W), strict=True)
+    return [factor.without(U, shift, len(rows) / statistics.n) for factor, U in pairs]
 
 
 def factors_less(statistics: Statistics, hessian_of_rows: np.ndarray, m: int) -> Sequence[Factor]:

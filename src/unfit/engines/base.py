@@ -1,107 +1,174 @@
-"""What every engine offers: sums over rows, and the two loops that walk through them.
+"""What an engine offers: sums over rows, products, the rows of a request, and factors.
 
 An engine holds the rows a model was trained on and the mask of those that remain. Methods ask it
-for sums and never see where the rows are. A new engine is one file that satisfies this protocol.
-May know core.
+for sums and never see where the rows are. A new engine is one class: it derives from `Engine` and
+says how three things are computed (`take`, `value_gradient_sum`, `hessian_sum`); everything else
+has a plain default that it may do better. `SgdEngine` is what an engine may lack.
+
+A package adds an engine by an entry point of the group "unfit.engines", whose class is called as
+`engine(rows, n_classes)`. Which one is used is for the machine to say: the environment variable
+UNFIT_ENGINE, or `engine` of an estimator. `make_engine` is the only place that names one. May know
+core.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, Self
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from unfit.core.class_split import ClassSplit
-from unfit.core.factors import Factor
-from unfit.core.objective import Rows
+from unfit.core.deleted_sums import sums_of_rows
+from unfit.core.factors import Cholesky, Factor
+from unfit.core.losses import Loss
+from unfit.core.objective import Rows, problems
+from unfit.core.predictions import margins
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan
 from unfit.core.statistics import Statistics
+from unfit.errors import Unavailable
 from unfit.progress import ProgressCallback
+from unfit.registry import Registry
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Rows, their class codes, and sums over those that remain.
 
-    `mask` is None for the remaining rows, or a boolean array over all rows.
-    W is (k, d) float64, d counts the intercept.
+    A mask is None for the remaining rows, or a boolean array over all rows. W is (k, d) float64, d
+    counts the intercept. Sums leave the regulariser out. Attributes: k problems; codes (n,), the
+    class of every row; remaining (n,), a mask that only `forget` changes; erased (n,), rows whose
+    values are not here any more; rows_read, by sums over the rows that remain, so far.
     """
 
-    @property
-    def d(self) -> int: ...
+    name: ClassVar[str]
 
-    @property
-    def k(self) -> int: ...
+    def __init__(self, rows: Rows, n_classes: int) -> None:
+        self.codes, self.intercept, self.loss = rows.codes, rows.intercept, rows.loss
+        self.dtype: np.dtype = rows.X.dtype
+        self.d, self.k = rows.d, problems(n_classes)
+        self.remaining = np.ones(len(rows), np.bool_)
+        self.erased = np.zeros(len(rows), np.bool_)
+        self.n_remaining = len(rows)
+        self.rows_read = 0
 
-    @property
-    def remaining(self) -> np.ndarray:
-        """Boolean mask over all rows; not to be written."""
-        ...
+    codes: np.ndarray
+    intercept: bool
+    loss: Loss
 
-    @property
-    def n_remaining(self) -> int: ...
+    @abstractmethod
+    def take(self, rows: np.ndarray) -> Rows:
+        """The given rows, by position or mask, copied."""
 
-    @property
-    def codes(self) -> np.ndarray:
-        """The class code of every row."""
-        ...
+    @abstractmethod
+    def value_gradient_sum(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The sums of values (k,) and gradients (k, d) of the loss, in float64."""
+
+    @abstractmethod
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """The Hessian sum of each problem, (k, d, d), in float64."""
+
+    def __len__(self) -> int:
+        return len(self.remaining)
 
     def shared(self) -> Self:
         """The same rows with a mask of its own, to try a deletion on."""
-        ...
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other.remaining, other.rows_read = self.remaining.copy(), 0
+        return other
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A pickle holds the rows that remain and no others; positions keep their meaning."""
+        return _restored, (self._left(), 2 if self.k == 1 else self.k, self.remaining, self.name)
+
+    def _left(self) -> Rows:
+        return self.take(np.flatnonzero(self.remaining))
+
+    def copied(self) -> Self:
+        """The same with rows of its own: those of this one may be zeroed where they lie."""
+        return self.shared()
+
+    def miniature(self, n: int) -> "Engine":
+        """n made-up rows of the same kind, on which whatever must be compiled can be."""
+        rng = np.random.default_rng(0)
+        classes = 2 if self.k == 1 else 3
+        X = rng.standard_normal((n, self.d - self.intercept)).astype(self.dtype) / 100
+        codes = np.arange(n, dtype=self.codes.dtype) % classes
+        return type(self)(Rows(X, codes, self.intercept, self.loss), classes)
+
+    @property
+    def compiled_for(self) -> Hashable:
+        """What compiled code depends on: engines that agree in it need no second miniature."""
+        return self.name, self.dtype, self.k == 1, self.intercept, self.loss
 
     def without(self, rows: np.ndarray) -> np.ndarray:
         """The mask of the rows that remain when `rows` leave."""
-        ...
+        mask = self.remaining.copy()
+        mask[rows] = False
+        return mask
 
     def forget(self, rows: np.ndarray) -> None:
-        """Drop rows from the data. Methods never call it: whoever employs the new model does."""
-        ...
+        """Drop rows from the data. Methods never call it: whoever activates the new model does."""
+        self.remaining[rows] = False
+        self.n_remaining -= len(rows)
 
-    def take(self, rows: np.ndarray) -> Rows: ...
+    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """x.w of the given rows, (m, k)."""
+        return margins(self.take(rows).X, W)
+
+    def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """The gradient sum of each problem, (k, d)."""
+        return self.value_gradient_sum(W, mask)[1]
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The gradient (k, d) and Hessian (k, d, d) sums of the given rows."""
-        ...
+        taken = self.take(rows)
+        return sums_of_rows(taken, np.arange(len(taken)), W)
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        """sum x x^T, (d, d)."""
+        rows = self.take(np.flatnonzero(self.remaining if mask is None else mask))
+        X = np.ones((len(rows), self.d))
+        X[:, : rows.X.shape[1]] = rows.X
+        return np.asarray(X.T @ X)
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        """Whether there are so many more columns than rows that no d x d matrix is to be made."""
+        return False
+
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
+        """The Hessian sum of each problem plus ridge I, ready to be solved with."""
+        return [Cholesky.of(h + ridge * np.eye(self.d)) for h in self.hessian_sum(W, mask)]
+
+    def gradient_and_products(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
+        """The gradient sum, and product(c, v): the Hessian sum of problem c times v."""
+        hessians = self.hessian_sum(W, mask)
+        return self.gradient_sum(W, mask), lambda c, v: np.asarray(hessians[c] @ v)
 
     def class_split(self, known: Statistics) -> ClassSplit | None:
         """Sums of each of two classes at the weights of those known, where they can be used."""
-        ...
+        return None
 
     def by_class_split(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
         """The gradient sum (1, d) of the given rows, and the Hessian of those that remain then.
 
         From sums of each class: where most of one goes, the rows that stay are looked at.
         """
-        ...
+        raise ValueError("no sums of each class were prepared")
 
-    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray: ...
 
-    def value_gradient_sum(
-        self, W: np.ndarray, mask: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray]: ...
-
-    def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
-
-    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray: ...
-
-    def wide(self, mask: np.ndarray | None = None) -> bool:
-        """Whether there are so many more columns than rows that no d x d matrix is to be made."""
-        ...
-
-    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
-        """The Hessian sum of each problem plus ridge I, ready to be solved with."""
-        ...
-
-    def gradient_and_products(
-        self, W: np.ndarray, mask: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
-        """The gradient sum, and product(c, v): the Hessian sum of problem c times v."""
-        ...
-
-    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray: ...
+@runtime_checkable
+class SgdEngine(Protocol):
+    """Two loops that walk through the rows in mini-batches; an engine may lack them."""
 
     def lay_out(self, row_of: np.ndarray) -> Layout:
-        """The given rows in the given order, as the SGD loops want them; the last one is kept."""
+        """The given rows in the given order, as the loops want them; the last one is kept."""
         ...
 
     def drop_layout(self) -> None: ...
@@ -115,7 +182,9 @@ class Engine(Protocol):
         linear_term: np.ndarray | None = None,
         trajectory: np.ndarray | None = None,
         progress: ProgressCallback | None = None,
-    ) -> np.ndarray: ...
+    ) -> np.ndarray:
+        """Weights (k, d) after the plan's steps; see core.sgd.train_sgd."""
+        ...
 
     def replay(
         self,
@@ -124,9 +193,57 @@ class Engine(Protocol):
         cadence: Cadence,
         fate: np.ndarray,
         counts: np.ndarray,
+        *,
         old: np.ndarray,
         new: np.ndarray,
-        *,
         radius: float = np.inf,
         progress: ProgressCallback | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]: ...
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (k, d) and batch sizes of a stored run without some rows; see core.replay."""
+        ...
+
+
+ENGINES: Registry[Callable[[Rows, int], Engine]] = Registry(
+    "engine", "unfit.engines", {"cpu": "unfit.engines.cpu:CpuEngine"}
+)
+ENVIRONMENT = "UNFIT_ENGINE"
+
+
+def make_engine(
+    rows: Rows, n_classes: int, *, places: np.ndarray | None = None, name: str | None = None
+) -> Engine:
+    """The engine that holds these rows: the named one, else the one of UNFIT_ENGINE, else "cpu".
+
+    places: a mask over all positions, True where these rows are; the others are erased.
+    """
+    make = ENGINES.find(name or os.environ.get(ENVIRONMENT) or "cpu")
+    if places is None or places.all():
+        return make(rows, n_classes)
+    engine = make(
+        replace(rows, X=_spread(rows.X, places), codes=_spread(rows.codes, places)), n_classes
+    )
+    engine.remaining, engine.erased = places.copy(), ~places
+    engine.n_remaining = len(rows)
+    return engine
+
+
+def _restored(rows: Rows, n_classes: int, places: np.ndarray, name: str) -> Engine:
+    """What a pickled engine comes back as."""
+    return make_engine(rows, n_classes, places=places, name=name)
+
+
+def sgd_engine(data: Engine, who: str) -> SgdEngine:
+    """The engine, known to walk through rows; or an error that says who needs that."""
+    if not isinstance(data, SgdEngine):
+        raise Unavailable(
+            f"{who} needs an engine that can walk through rows in mini-batches, and the engine "
+            f"{data.name!r} cannot; use the engine 'cpu', or a method and solver without SGD"
+        )
+    return data
+
+
+def _spread(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Values in the places where the mask is True, zeros elsewhere."""
+    whole = np.zeros((len(at), *values.shape[1:]), values.dtype)
+    whole[at] = values
+    return whole

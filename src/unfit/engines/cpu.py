@@ -1,10 +1,10 @@
 """The engine of one machine: BLAS over row blocks and numba kernels on all its cores.
 
-Keeps a reference to the caller's array, not a copy; SGD lays one copy out. A pickled engine holds
-the rows that remain and no others; positions keep their meaning. May know core.
+Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -12,77 +12,55 @@ import numpy as np
 from unfit.core import deleted_sums, objective, replay, sgd
 from unfit.core.class_split import ClassSplit
 from unfit.core.dual import WIDE_FROM, Gram
-from unfit.core.factors import Cholesky, Factor
+from unfit.core.factors import Factor
+from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
 from unfit.core.objective import Rows
 from unfit.core.sgd import Layout
 from unfit.core.statistics import Statistics
+from unfit.engines.base import Engine
+
+_WIDE = 300  # columns of float32 that are too many for the kernels of narrow rows
 
 
-class CpuEngine:
+class CpuEngine(Engine):
     """Rows X (n, p) of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
 
-    def __init__(self, X: np.ndarray, codes: np.ndarray, n_classes: int, intercept: bool) -> None:
-        self.rows = Rows(X, codes, intercept)
-        self.k = objective.problems(n_classes)
-        self.d = self.rows.d
-        self.remaining = np.ones(len(X), np.bool_)
-        self.n_remaining = len(X)
-        self.erased = np.zeros(len(X), np.bool_)  # rows whose values are not here any more
+    name = "cpu"
+
+    def __init__(self, rows: Rows, n_classes: int) -> None:
+        super().__init__(rows, n_classes)
+        self.rows = rows
         self._layout: tuple[np.ndarray, Layout] | None = None
         self._gram: Gram | None = None  # of rows that are fewer than columns
-        self.rows_read = 0  # by sums over the rows that remain, so far
-
-    @property
-    def codes(self) -> np.ndarray:
-        return self.rows.codes
 
     def shared(self) -> Self:
-        """The same rows with a mask of its own, to try a deletion on."""
-        other = type(self).__new__(type(self))
-        other.rows, other.k, other.d = self.rows, self.k, self.d
-        other.remaining, other.n_remaining = self.remaining.copy(), self.n_remaining
-        other.erased = self.erased
+        other = super().shared()
         other._layout = None
-        other._gram = self._gram
-        other.rows_read = 0
         return other
 
     def copied(self) -> Self:
-        """The same with rows and a mask of its own: rows that are forgotten meanwhile are zeroed
-        where they lie, in a file or in memory, and stay here."""
-        other = self.shared()
-        rows = self.rows
-        other.rows = Rows(np.array(rows.X), np.array(rows.codes), rows.intercept)
+        other, rows = self.shared(), self.rows
+        other.rows = replace(rows, X=np.array(rows.X), codes=np.array(rows.codes))
+        other.codes = other.rows.codes
         return other
 
-    @classmethod
-    def at(cls, places: np.ndarray, rows: Rows, n_classes: int) -> Self:
-        """Some rows in the places of many where the mask is True; the others are erased."""
-        X, codes = rows.X, rows.codes
-        if not places.all():
-            X, codes = _spread(X, places), _spread(codes, places)
-        engine = cls(X, codes, n_classes, rows.intercept)
-        engine.remaining, engine.erased = places.copy(), ~places
-        engine.n_remaining = len(rows)
-        return engine
+    def miniature(self, n: int) -> Engine:
+        few = super().miniature(n)
+        assert isinstance(few, CpuEngine)
+        X = few.rows.X[:, :_WIDE].copy()
+        X.flags.writeable = self.rows.X.flags.writeable  # they are two kinds to numba
+        return CpuEngine(replace(few.rows, X=X), 2 if few.k == 1 else few.k)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """A pickle holds the rows that remain."""
-        keep = self.remaining
-        rows = Rows(np.asarray(self.rows.X), self.rows.codes, self.rows.intercept)
-        if not keep.all():
-            rows = Rows(rows.X[keep], rows.codes[keep], rows.intercept)
-        return type(self).at, (keep, rows, 2 if self.k == 1 else self.k)
+    @property
+    def compiled_for(self) -> Hashable:
+        X = self.rows.X
+        narrow = X.shape[1] * X.itemsize <= NARROW
+        return super().compiled_for, narrow, X.flags.writeable
 
-    def without(self, rows: np.ndarray) -> np.ndarray:
-        mask = self.remaining.copy()
-        mask[rows] = False
-        return mask
-
-    def forget(self, rows: np.ndarray) -> None:
-        self.remaining[rows] = False
-        self.n_remaining -= len(rows)
+    def _left(self) -> Rows:
+        rows = replace(self.rows, X=np.asarray(self.rows.X))
+        return rows if self.remaining.all() else rows.take(self.remaining)
 
     def take(self, rows: np.ndarray) -> Rows:
         return self.rows.take(rows)
@@ -105,9 +83,6 @@ class CpuEngine:
             raise ValueError("no sums of each class were prepared")
         return known.class_split.leave(self.rows, self.remaining, rows, known.weights, known.l2)
 
-    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return objective.margins(self.rows.X[rows], W)
-
     def _mask(self, mask: np.ndarray | None) -> np.ndarray | None:
         if mask is None and self.n_remaining < len(self.rows):
             return self.remaining
@@ -124,9 +99,6 @@ class CpuEngine:
     ) -> tuple[np.ndarray, np.ndarray]:
         return objective.value_gradient_sum(self.rows, W, self._read(mask))
 
-    def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        return self.value_gradient_sum(W, mask)[1]
-
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.hessian_sum(self.rows, W, self._read(mask))
 
@@ -136,8 +108,7 @@ class CpuEngine:
 
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
         if not self.wide(mask):
-            hessians = self.hessian_sum(W, mask)
-            return [Cholesky.of(h + ridge * np.eye(self.d)) for h in hessians]
+            return super().factors(W, mask, ridge)
         keep = self.remaining if mask is None else mask
         self._read(keep)
         if self._gram is None or not self._gram.has(keep):
@@ -171,13 +142,6 @@ class CpuEngine:
     replay = staticmethod(replay.replay)
 
 
-def _spread(values: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Values in the places where the mask is True, zeros elsewhere."""
-    whole = np.zeros((len(at), *values.shape[1:]), values.dtype)
-    whole[at] = values
-    return whole
-
-
 def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
     lanes = VECTOR // rows.X.itemsize
     width = -(-rows.d // lanes) * lanes
@@ -192,4 +156,4 @@ def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
     X[:, p:] = 0
     if rows.intercept:
         X[:, p] = 1
-    return Layout(X, rows.codes[row_of], row_of, rows.d)
+    return Layout(X, rows.codes[row_of], row_of, rows.d, rows.loss)

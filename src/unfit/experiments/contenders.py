@@ -83,15 +83,16 @@ def add_contender(
     if not method.name or not all(c.isalnum() or c in "-_" for c in method.name):
         raise BadInput(f"{method.name!r} is no name: letters, digits, - and _ make one")
     if method.name in CONTENDERS or METHODS.get(method.name, method) is not method:
-        raise BadInput(f"there is a method {method.name!r} already")
+        raise BadInput(f"there is already a method called {method.name!r}")
     if not 1 <= len(taus) <= MOST_TAUS:
         raise BadInput(f"{method.name} needs 1 to {MOST_TAUS} values of tau, not {len(taus)}")
     spare = [c for c in SPARE_COLOURS if c not in {x.colour for x in CONTENDERS.values()}]
     contender = Contender(
-        method, label or method.name.upper(), taus, colour or (spare or SPARE_COLOURS)[0]
+        method, label or method.title, taus, colour or (spare or SPARE_COLOURS)[0]
     )
     CONTENDERS[method.name] = contender
-    METHODS.setdefault(method.name, method)
+    if method.name not in METHODS:
+        METHODS.register(method.name, method)
     return contender
 
 

@@ -251,6 +251,6 @@ def cost(run: Run, workbench: Workbench) -> float:
     hessian = n * d * d * k / 8
     taus = [tau.name for tau in CONTENDERS[run.method].taus]
     passes = 2 ** (len(taus) - 1 - taus.index(run.tau)) if run.tau in taus else 1
-    if run.method == "deltagrad":
+    if CONTENDERS[run.method].method.replays:
         return training / 4
     return training / 8 + passes * hessian * (3 if run.kind == "timing" else 1)

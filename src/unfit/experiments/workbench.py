@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from unfit import disk
-from unfit.audit import predicted
 from unfit.core.metrics import accuracy
+from unfit.core.objective import Rows
+from unfit.core.predictions import predict
 from unfit.data.catalog import Prepared
-from unfit.engines.cpu import CpuEngine
+from unfit.engines.base import Engine, make_engine
 from unfit.experiments.contenders import Contender
 from unfit.experiments.deletions import count_of, first, order_of
 from unfit.experiments.randomness import generator
@@ -42,7 +43,8 @@ class Workbench:
         self._models = models
         self._noisy: dict[tuple[object, ...], np.ndarray] = {}  # the last one, for its several taus
         self._orders: dict[tuple[str, int], np.ndarray] = {}
-        self.engine = CpuEngine(data.X, np.asarray(data.y), data.k, data.entry.intercept)
+        rows = Rows(data.X, np.asarray(data.y), data.entry.intercept)
+        self.engine = make_engine(rows, data.k)
         self._test_codes = np.asarray(data.y_test)
 
     @cached_property
@@ -86,18 +88,18 @@ class Workbench:
             )
         return self._orders[law, seed]
 
-    def without(self, deletion: Deletion) -> CpuEngine:
+    def without(self, deletion: Deletion) -> Engine:
         engine = self.engine.shared()
         engine.forget(deletion.rows)
         return engine
 
     def accuracy(self, weights: np.ndarray) -> float:
         """On the test rows."""
-        return accuracy(predicted(self.data.X_test, weights), self._test_codes)
+        return accuracy(predict(self.data.X_test, weights), self._test_codes)
 
     def accuracy_deleted(self, weights: np.ndarray, deletion: Deletion) -> float:
         rows = self.engine.take(deletion.rows)
-        return accuracy(predicted(rows.X, weights), rows.codes)
+        return accuracy(predict(rows.X, weights), rows.codes)
 
     def sgd(self) -> Method:
         """The paper's training, without noise."""

@@ -12,7 +12,8 @@ import numpy as np
 
 from unfit.core.factors import Cholesky
 from unfit.core.metrics import Quality, quality
-from unfit.core.objective import Rows, class_probabilities, margins
+from unfit.core.objective import Rows
+from unfit.core.predictions import class_probabilities, margins
 from unfit.engines.base import Engine
 from unfit.lifecycle.pipeline import Step, TrainedModel
 from unfit.methods.base import Method, State
@@ -54,7 +55,7 @@ def distance_left(
 
 def held_out_quality(weights: np.ndarray, test: Rows) -> Quality:
     """Of the probabilities that people are shown, rounded."""
-    found = quality(class_probabilities(margins(test.X, weights)), test.codes)
+    found = quality(class_probabilities(margins(test.X, weights), test.loss), test.codes)
     return replace(
         found, log_loss=_rounded(found.log_loss, _DECIMALS), auc=_rounded(found.auc, _DECIMALS)
     )
@@ -71,7 +72,7 @@ def measured(
     test = model.test.take(held_out)
     distance, state = distance_left(model.method, made.state, model.data, deleted)
     was, now = (
-        quality(class_probabilities(margins(test.X, one.centre)), test.codes).log_loss
+        quality(class_probabilities(margins(test.X, one.centre), test.loss), test.codes).log_loss
         for one in (model.state, state)
     )
     change = (

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from unfit.audit import predicted
 from unfit.core.metrics import accuracy, accuracy_disparity, sape
 from unfit.core.objective import Rows
+from unfit.core.predictions import predict
 from unfit.engines.base import Engine
 from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
@@ -80,7 +80,7 @@ def correct(weights: np.ndarray, test: Rows) -> np.ndarray:
     """Which rows are predicted right, (n,) bool."""
     if len(test) == 0:
         return np.zeros(0, np.bool_)
-    return np.asarray(predicted(test.X, weights) == test.codes)
+    return np.asarray(predict(test.X, weights) == test.codes)
 
 
 def open_pipeline(
@@ -155,8 +155,8 @@ def rehearse(
     else:
         retrained = method.optimum(without, rng)
     gone = data.take(deleted)
-    of_updated = accuracy(predicted(gone.X, updated.weights), gone.codes)
-    of_retrained = accuracy(predicted(gone.X, retrained), gone.codes)
+    of_updated = accuracy(predict(gone.X, updated.weights), gone.codes)
+    of_retrained = accuracy(predict(gone.X, retrained), gone.codes)
     after = float(correct(updated.weights, test).mean())
     acc_dis = accuracy_disparity(of_retrained, of_updated)
     acc_err = sape(initial, after)

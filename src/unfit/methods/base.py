@@ -1,13 +1,15 @@
 """What a method is: `train` and `unlearn`, both pure, over a frozen State.
 
-A method's file says how it differs; what they share (training by Newton or SGD, statistics,
-noise, mini-batches of deleted rows) is here. May know core and engines.base.
+A method's file says how it differs, what it is called, which settings of its own it has and what it
+needs of an engine; what methods share (training by Newton or SGD, statistics, noise, mini-batches
+of deleted rows) is here. A package adds a method by an entry point of the group "unfit.methods".
+May know core and engines.base.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -17,8 +19,12 @@ from unfit.core.noise import standard_normal
 from unfit.core.sgd import Plan, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.core.trajectory import Reserve, TrajectoryFile, restore
-from unfit.engines.base import Engine
+from unfit.engines.base import Engine, sgd_engine
+from unfit.errors import Unavailable
+from unfit.knobs import Knob, knob, knobs
 from unfit.progress import ProgressCallback
+
+Option = int | float | bool | str
 
 
 @dataclass(frozen=True)
@@ -29,22 +35,39 @@ class Settings:
     the weights, and the next one steps on from there; by default noise is added once a request, to
     what is released. Either way a request starts from the centre. For the reproduction of the
     paper only: the estimator and the workspace do not offer it.
+
+    options: values of settings that only one method has, by name and in order; see Method.Options.
     """
 
     l2: float = 1e-4
     sigma: float = 0.0
-    deletion_batch_size: int | None = None
-    period: int = 50
-    burn_in: int = 10
+    deletion_batch_size: int | None = knob(None, "rows per step; fewer is closer and slower")
+    period: int = knob(50, "one step in so many is exact")
+    burn_in: int = knob(10, "number of exact steps at the start")
     solver: str = "auto"
     epochs: int = 200
     batch_size: int | None = 512
     learning_rate: float = 1.0
     tol: float = 1e-8
     noise_per_batch: bool = False
+    options: tuple[tuple[str, Option], ...] = ()
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Settings":
+        options = content.get("options", {})
+        return cls(**{**content, "options": tuple(sorted(options.items()))})
+
+    def to_json(self) -> dict[str, Any]:
+        content = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "options"}
+        return content | ({"options": dict(self.options)} if self.options else {})
 
 
-OFFERED = tuple(f.name for f in fields(Settings) if f.name != "noise_per_batch")
+OFFERED = tuple(f.name for f in fields(Settings) if f.name not in ("noise_per_batch", "options"))
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The settings of a method that has none of its own."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +93,7 @@ class State:
     centre, or None if nobody prepared them. stale_inverse: one inverse Hessian per
     problem, of these rows but from before the centre moved: a guide. linear_term (k, d): sigma b of
     INFLUENCE's objective. run: DELTAGRAD's stored training; spare: a second file, ready to take
-    the next one, once.
+    the next one, once. own: arrays that a method from outside keeps, by name.
     """
 
     method: str
@@ -82,6 +105,7 @@ class State:
     run: Run | None = field(default=None, repr=False)
     spare: Reserve | None = field(default=None, repr=False)
     kept_centre: np.ndarray | None = field(default=None, repr=False)
+    own: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property
     def centre(self) -> np.ndarray:
@@ -115,7 +139,7 @@ class State:
                 "counts": self.run.counts,
                 "trajectory": np.asarray(self.run.file.array),
             }
-        return arrays
+        return arrays | {f"{_OWN}{name}": value for name, value in self.own.items()}
 
     @classmethod
     def from_arrays(cls, method: str, arrays: Mapping[str, np.ndarray]) -> "State":
@@ -145,13 +169,34 @@ class State:
             linear_term=arrays.get("tilt"),
             run=run,
             kept_centre=centre,
+            own={k.removeprefix(_OWN): v for k, v in arrays.items() if k.startswith(_OWN)},
         )
 
 
+_OWN = "own."  # how the arrays of a method from outside are called in a file
+
+
 class Method(ABC):
-    """A way to forget. `unlearn` is what a method has to say; the rest can be inherited."""
+    """A way to unlearn. `unlearn` is what a method has to say; the rest can be inherited.
+
+    title, summary and description are for people, on the page of the method and in documents;
+    {names} of settings stand for their values. uses: settings of Settings that not every method
+    has, the one that trades closeness for speed first, which tau explains. Options: a frozen
+    dataclass of settings that only this method has (see unfit.knobs). needs: protocols that an
+    engine must satisfy beyond Engine. replays: keeps its training run and goes through it again.
+    keeps_sums: the statistics it prepares are worth a file.
+    """
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    description: ClassVar[str]
+    uses: ClassVar[tuple[str, ...]] = ()
+    tau: ClassVar[str] = ""
+    Options: ClassVar[type[object]] = NoOptions
+    needs: ClassVar[tuple[type, ...]] = ()
+    replays: ClassVar[bool] = False
+    keeps_sums: ClassVar[bool] = False
     solvers: ClassVar[tuple[str, ...]] = ("newton", "sgd")  # the first one is "auto"
     # Where sigma acts: on what is released, shaped by the last step ("steps"; with
     # noise_per_batch by every step), in the objective it was trained on, or on what is released,
@@ -165,8 +210,46 @@ class Method(ABC):
                 f"method {self.name!r} cannot train with solver={settings.solver!r}; "
                 f"use {' or '.join(repr(s) for s in ('auto', *self.solvers))}"
             )
+        self.options = self._options(dict(settings.options))  # an instance of Options
         self.settings, self.refine = settings, refine
         self.solver = self.solvers[0] if settings.solver == "auto" else settings.solver
+
+    @classmethod
+    def knobs(cls) -> list[Knob]:
+        """The settings that not every method has, with their help."""
+        shared = {found.name: found for found in knobs(Settings)}
+        own = knobs(cls.Options)  # type: ignore[arg-type]  # mypy takes a class for unhashable
+        return [*(shared[name] for name in cls.uses), *own]
+
+    def _options(self, given: dict[str, Option]) -> Any:
+        names = [found.name for found in self.knobs() if found.name not in self.uses]
+        for name in given:
+            if name not in names:
+                has = f"it has {', '.join(names)}" if names else "it has none"
+                raise ValueError(f"method {self.name!r} has no option {name!r}; {has}")
+        if not given:
+            return self.Options()
+        from pydantic import TypeAdapter, ValidationError  # for those who have options alone
+
+        try:
+            return TypeAdapter(self.Options).validate_python(given)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise ValueError(
+                f"option {'.'.join(map(str, first['loc']))!r} of method {self.name!r}: "
+                f"{first['msg']}"
+            ) from None
+
+    def require(self, data: Engine) -> None:
+        """An error in a sentence, before any work, where the engine lacks what is needed."""
+        if self.solver == "sgd":
+            sgd_engine(data, f"The method {self.name!r} with the solver 'sgd'")
+        for protocol in self.needs:
+            if not isinstance(data, protocol):
+                raise Unavailable(
+                    f"The method {self.name!r} needs an engine that offers {protocol.__name__}, "
+                    f"and the engine {data.name!r} does not; use another engine or method."
+                )
 
     def train(
         self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
@@ -256,17 +339,21 @@ class Method(ABC):
         return Plan(seed, s.epochs, batch, float(s.learning_rate), float(s.l2))
 
     def _sgd(
-        self, data: Engine, rng: np.random.Generator, mask: np.ndarray | None,
-        linear_term: np.ndarray | None, progress: ProgressCallback | None,
-    ) -> np.ndarray:  # fmt: skip
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        mask: np.ndarray | None,
+        linear_term: np.ndarray | None,
+        progress: ProgressCallback | None,
+    ) -> np.ndarray:
         row_of = random_order(data.remaining if mask is None else mask, rng)
         plan = self.plan(rng, len(row_of))
         per_row = None if linear_term is None else linear_term / len(row_of)
         start = random_start(rng, data)
-        weights = data.sgd(
-            data.lay_out(row_of), plan, start, linear_term=per_row, progress=progress
-        )
-        data.drop_layout()
+        walking = sgd_engine(data, f"The method {self.name!r} with the solver 'sgd'")
+        layout = walking.lay_out(row_of)
+        weights = walking.sgd(layout, plan, start, linear_term=per_row, progress=progress)
+        walking.drop_layout()
         return finite(weights)
 
     def statistics(
@@ -274,10 +361,8 @@ class Method(ABC):
     ) -> Statistics:
         """Sums over the rows of mask (None: the remaining) at the given weights: one pass."""
         n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
-        return Statistics.of_sums(
-            weights, data.gradient_sum(weights, mask), data.hessian_sum(weights, mask),
-            n, self.settings.l2,
-        )  # fmt: skip
+        gradient, hessian = data.gradient_sum(weights, mask), data.hessian_sum(weights, mask)
+        return Statistics.of_sums(weights, gradient, hessian, n, self.settings.l2)
 
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         """What is published of the optimum of the remaining rows: weights with fresh noise."""

@@ -13,8 +13,16 @@ import numpy as np
 
 from unfit.core.replay import GONE, LEAVING, PRESENT, Cadence
 from unfit.core.trajectory import Reserve, TrajectoryFile, readable, require
-from unfit.engines.base import Engine
-from unfit.methods.base import Method, Run, State, finite, random_order, random_start, with_noise
+from unfit.engines.base import Engine, SgdEngine, sgd_engine
+from unfit.methods.base import (
+    Method,
+    Run,
+    State,
+    finite,
+    random_order,
+    random_start,
+    with_noise,
+)
 from unfit.progress import ProgressCallback
 
 log = logging.getLogger("unfit")
@@ -22,6 +30,20 @@ log = logging.getLogger("unfit")
 
 class DeltaGrad(Method):
     name = "deltagrad"
+    title = "DELTAGRAD"
+    summary = "a replay of the SGD run, mostly without looking at the rows that stay"
+    description = (
+        "DELTAGRAD replays the training: most steps are corrected from what was recorded at the "
+        "time, and every {period}th one, after the first {burn_in}, is computed exactly without "
+        "the deleted rows."
+    )
+    uses = ("period", "burn_in")
+    tau = (
+        "The period T0 is {period}: one step in {period} reads the rows. A smaller period is "
+        "closer to a retraining but takes longer."
+    )
+    needs = (SgdEngine,)
+    replays = True
     solvers = ("sgd",)
     noise = "end"
 
@@ -36,8 +58,9 @@ class DeltaGrad(Method):
         size = require(shape, copies=2)  # a deletion writes a second one beside the first
         log.info("the DELTAGRAD trajectory takes %s, twice", readable(size))
         file = TrajectoryFile(shape)
-        layout = data.lay_out(row_of)
-        weights = data.sgd(layout, plan, start, trajectory=file.array, progress=progress)
+        walking = sgd_engine(data, "DELTAGRAD")
+        layout = walking.lay_out(row_of)
+        weights = walking.sgd(layout, plan, start, trajectory=file.array, progress=progress)
         sizes = np.full(plan.steps_per_epoch(n), plan.batch_size, np.int64)
         sizes[-1] = n - (len(sizes) - 1) * plan.batch_size
         run = Run(plan, row_of, np.tile(sizes, plan.epochs), file, layout.radius())
@@ -55,13 +78,18 @@ class DeltaGrad(Method):
         fate_of_row = np.where(data.remaining, PRESENT, GONE).astype(np.uint8)
         fate_of_row[deleted] = LEAVING
         target = (state.spare and state.spare.take()) or TrajectoryFile(run.file.array.shape)
-        layout = data.lay_out(run.row_of)
-        weights, counts = data.replay(
-            layout, run.plan,
+        walking = sgd_engine(data, "DELTAGRAD")
+        layout = walking.lay_out(run.row_of)
+        weights, counts = walking.replay(
+            layout,
+            run.plan,
             Cadence(self.settings.burn_in, self.settings.period),
-            fate_of_row[run.row_of], run.counts, run.file.array, target.array,
-            radius=run.radius,
-        )  # fmt: skip
+            fate_of_row[run.row_of],
+            run.counts,
+            old=run.file.array,
+            new=target.array,
+            radius=run.radius * data.loss.max_slope,
+        )
         centre = finite(weights, "the replay")
         staying = np.flatnonzero(fate_of_row[run.row_of] == PRESENT)
         radius = layout.radius(staying, run.radius)

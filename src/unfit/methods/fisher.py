@@ -20,6 +20,14 @@ from unfit.methods.onestep import OneStep
 
 class Fisher(OneStep):
     name = "fisher"
+    title = "FISHER"
+    summary = "a Newton step on the rows that remain"
+    description = (
+        "When rows leave, the best weights for the rest are a short step away. FISHER takes that "
+        "Newton step: the gradient of the remaining rows, times the inverse of their curvature. "
+        "Both are sums over rows, so the stored inverse, corrected for the rows that leave, gives "
+        "the step."
+    )
     roots = True
 
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:

@@ -20,6 +20,13 @@ from unfit.progress import ProgressCallback
 
 class Influence(OneStep):
     name = "influence"
+    title = "INFLUENCE"
+    summary = "the influence of the deleted rows, taken back in one step"
+    description = (
+        "INFLUENCE computes how far the deleted rows pulled the weights: their own gradient, times "
+        "the inverse curvature of the remaining rows. One step in the opposite direction undoes "
+        "the pull."
+    )
     noise = "objective"
 
     def train(

@@ -16,7 +16,7 @@ import numpy as np
 
 from unfit.core.deleted_sums import gradient_by_blas
 from unfit.core.factors import Factor, Inverse, Product, Refined, TooFar
-from unfit.core.objective import Rows, margins, root_weighted
+from unfit.core.objective import Rows, root_weighted
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
     Statistics,
@@ -31,6 +31,13 @@ from unfit.methods.base import Method, State, moved, split, with_noise
 
 
 class OneStep(Method):
+    uses = ("deletion_batch_size",)
+    tau = (
+        "Deleted rows can be processed all at once or in steps of m' rows. The setting here is "
+        "{deletion_batch_size}. Smaller steps follow the curve more closely, but each needs its "
+        "own solve and its own passes over the rows."
+    )
+    keeps_sums = True
     roots = False  # whether the method wants roots of the Hessian
 
     @abstractmethod
@@ -65,9 +72,13 @@ class OneStep(Method):
         return at if noise is None else with_noise(at, at.weights + noise)
 
     def _forget(
-        self, at: State, data: Engine, before: np.ndarray, batch: np.ndarray,
+        self,
+        at: State,
+        data: Engine,
+        before: np.ndarray,
+        batch: np.ndarray,
         rng: np.random.Generator | None,
-    ) -> tuple[State, np.ndarray | None]:  # fmt: skip
+    ) -> tuple[State, np.ndarray | None]:
         """The state at its next centre, and noise for it if a generator is given."""
         W, left = at.weights, at.n - len(batch)
         if at.statistics is not None and len(batch) <= left and not self._refines:
@@ -81,7 +92,7 @@ class OneStep(Method):
         mask = data.without(np.concatenate([before, batch]))
         if self._refines and len(batch) <= left and not data.wide(mask):
             try:
-                return self._refined(at, data, rows, mask, left, of_deleted), None
+                return self._refined(at, data, rows, mask, of_deleted), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
         ridge = self.settings.l2 * left
@@ -125,11 +136,11 @@ class OneStep(Method):
         return self.refine and self.settings.sigma == 0
 
     def _refined(
-        self, state: State, data: Engine, rows: Rows, mask: np.ndarray, left: int,
-        of_deleted: np.ndarray,
-    ) -> State:  # fmt: skip
+        self, state: State, data: Engine, rows: Rows, mask: np.ndarray, of_deleted: np.ndarray
+    ) -> State:
         """The step by products with the Hessian, guided by whatever is known of it."""
-        W, ridge = state.weights, self.settings.l2 * left
+        W, left = state.weights, state.n - len(rows)
+        ridge = self.settings.l2 * left
         guides, after = self._guides(state, rows)
         gradient, product = data.gradient_and_products(W, mask)
 
@@ -162,9 +173,8 @@ class OneStep(Method):
             ] or None
         if stale_inverse is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
             return (None if known is None else factors_without(known, rows)), None
-        margin, shift = margins(rows.X, state.weights), self.settings.l2 * len(rows)
-        U = [root_weighted(rows.X, column, rows.intercept) for column in margin.T]
-        pairs = list(zip(stale_inverse, U, strict=True))
+        shift = self.settings.l2 * len(rows)
+        pairs = list(zip(stale_inverse, root_weighted(rows, state.weights), strict=True))
         guides = [one.without(u, shift, len(rows) / state.n) for one, u in pairs]
         return guides, [one.downdated(u, shift) for one, u in pairs]
 

@@ -12,6 +12,12 @@ from unfit.methods.base import Method, State, moved, with_noise
 
 class Retrain(Method):
     name = "retrain"
+    title = "RETRAIN"
+    summary = "exact retraining, from the weights at hand"
+    description = (
+        "Every erasure continues training from the active weights, on the remaining rows, until "
+        "the gradient is as small as after a training. Nothing is approximated."
+    )
     noise = "end"
 
     def unlearn(

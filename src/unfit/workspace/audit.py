@@ -20,7 +20,7 @@ from unfit.data.encoding import Reader
 from unfit.data.roles import Roles
 from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
-from unfit.engines.cpu import CpuEngine
+from unfit.engines.base import Engine
 from unfit.errors import BadInput
 from unfit.methods import Method, State
 from unfit.progress import ProgressCallback
@@ -131,7 +131,7 @@ class Evidence:
     method: Method
     name: str
     state: State
-    data: CpuEngine
+    data: Engine
     test: Rows
     deleted: Rows
     deleted_from: str

@@ -30,6 +30,7 @@ from unfit.data.roles import Roles
 from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
 from unfit.lifecycle.policies import POLICIES
+from unfit.methods import METHODS
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 from unfit.workspace.policy_table import PolicyTable
 
@@ -64,12 +65,19 @@ def _format_duration(value: timedelta) -> str:
     return f"{seconds // UNITS[unit]}{unit}" if seconds else "none"
 
 
+def _known_method(value: str) -> str:
+    if value not in METHODS:
+        raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(METHODS)}")
+    return value
+
+
 def _known_format(value: str) -> str:
     if value not in SOURCES:
         raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(SOURCES)}")
     return value
 
 
+OF_A_METHOD = "see the method"  # its knob says more, which is what workspace.toml writes
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Whole = Annotated[int, Field(ge=1)]
@@ -195,21 +203,15 @@ class ModelTable:
 
     __pydantic_config__ = _FORBID
     method: Annotated[
-        Literal["fisher", "influence", "deltagrad", "retrain"],
-        Field(description="fisher, influence, deltagrad or retrain"),
+        Annotated[str, AfterValidator(_known_method)], Field(description="how it unlearns")
     ] = "fisher"
     l2: Annotated[Positive, Field(description="ridge penalty per row")] = 1e-4
     sigma: Annotated[
         NotNegative, Field(description="noise; more hides more and costs accuracy")
     ] = 0.0
-    deletion_batch_size: Annotated[
-        WholeOrAll,
-        Field(description="fisher, influence: rows per step; fewer is closer and slower"),
-    ] = None
-    period: Annotated[Whole, Field(description="deltagrad: one step in so many is exact")] = 50
-    burn_in: Annotated[
-        int, Field(ge=0, description="deltagrad: number of exact steps at the start")
-    ] = 10
+    deletion_batch_size: Annotated[WholeOrAll, Field(description=OF_A_METHOD)] = None
+    period: Annotated[Whole, Field(description=OF_A_METHOD)] = 50
+    burn_in: Annotated[int, Field(ge=0, description=OF_A_METHOD)] = 10
     solver: Annotated[
         Literal["auto", "newton", "sgd"], Field(description="newton, sgd or auto")
     ] = "auto"
@@ -226,11 +228,16 @@ class ModelTable:
             description="fixes all randomness; leave out for fresh noise each time", examples=[0]
         ),
     ] = None
+    options: Annotated[
+        dict[str, int | float | bool | str],
+        Field(description="settings that only a method from a package has"),
+    ] = field(default_factory=dict)
 
     def settings(self) -> "Settings":
         from unfit.methods import OFFERED, Settings
 
-        return Settings(**{name: getattr(self, name) for name in OFFERED})
+        given = {name: getattr(self, name) for name in OFFERED}
+        return Settings(**given, options=tuple(sorted(self.options.items())))
 
 
 @dataclass(frozen=True)
@@ -330,8 +337,6 @@ class Config:
 
     def check_method(self) -> None:
         """Refuse settings that the method cannot work with. Imports what computes."""
-        from unfit.methods import METHODS
-
         METHODS[self.model.method](self.model.settings())
 
     def feature_columns(self) -> list[Column]:

@@ -112,7 +112,7 @@ def init(
     _check_label(found[label], roles)
     _make_numeric(found, numeric, set(features), rows.name)
     chosen, ignored = _choose([found[name] for name in features], rows.name)
-    model = ModelTable(method=method, sigma=sigma, random_state=random_state)  # type: ignore[arg-type]  # checked when the text is read back
+    model = ModelTable(method=method, sigma=sigma, random_state=random_state)
     policy = PolicyTable(retrain_when=("distance", "log_loss", "disparity"), disparity=threshold)
     config = toml.new_config(
         asked,
@@ -123,7 +123,7 @@ def init(
         store=StoreTable(store),
         test_share=test_share,
         max_categories=max_categories,
-        norm=norm or ("fitted" if method == "deltagrad" else "none"),
+        norm=norm or ("fitted" if METHODS[method].replays else "none"),
         retention=configuration.retention(audit_window, f"../{deletion_list_name(folder)}"),
     )
     _write(folder, toml.render(config, chosen))

@@ -116,7 +116,7 @@ def _ready_model(session: Session, watch: Stopwatch) -> Model:
         model = session.open_model()
         with watch.loading_kernels():
             warm_up(model.method, model.data)
-        if model.method.name != "deltagrad":  # a replay does not count them
+        if not model.method.replays:  # a replay does not count them
             watch.count_rows(model.data)
         return session.ready_model()
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from unfit.core.objective import Rows, margins, problems, sigmoid
+from unfit.core.objective import Rows, problems
+from unfit.core.predictions import class_probabilities, margins
 from unfit.data.constants import explained
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
-from unfit.engines.cpu import CpuEngine
+from unfit.engines.base import Engine, make_engine
 from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
 from unfit.methods import METHODS, Method, Settings, State
@@ -21,7 +22,6 @@ from unfit.workspace.layout import Layout
 
 CARD_FORMAT = 2  # 1: constants were not rounded
 _STATISTICS = ("gradient_sum", "hessian_sum", "l2")
-_WIDE = 300  # columns of float32 that are too many for the kernels of narrow rows
 _warmed: set[object] = set()
 
 
@@ -45,13 +45,13 @@ class Card:
         return self.encoding.width + self.fit_intercept
 
     def make_method(self) -> Method:
-        return METHODS[self.method](self.settings, refine=True)
+        return METHODS.find(self.method)(self.settings, refine=True)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "format": CARD_FORMAT,
             "method": self.method,
-            "settings": asdict(self.settings),
+            "settings": self.settings.to_json(),
             "fit_intercept": self.fit_intercept,
             "classes": list(self.classes),
             "label": self.label,
@@ -66,7 +66,7 @@ class Card:
         try:
             return cls(
                 method=content["method"],
-                settings=Settings(**content["settings"]),
+                settings=Settings.from_json(content["settings"]),
                 fit_intercept=content["fit_intercept"],
                 classes=tuple(content["classes"]),
                 label=content["label"],
@@ -90,11 +90,7 @@ class ReleasedModel:
         With more than two classes one-vs-rest: sigmoids of separate models scaled to sum 1, which
         are not those of a softmax model.
         """
-        p = sigmoid(margins(X, self.weights).astype(np.float64))
-        if len(self.card.classes) == 2:
-            return np.column_stack([1 - p[:, 0], p[:, 0]])
-        p = np.maximum(p, np.finfo(np.float64).tiny)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return class_probabilities(margins(X, self.weights))
 
 
 @dataclass(kw_only=True)
@@ -109,7 +105,7 @@ class Model:
     card: Card
     method: Method
     baseline: Baseline
-    data: CpuEngine
+    data: Engine
     state: State
     initially_correct: np.ndarray  # held-out rows that the baseline's model got right
     live: np.ndarray  # mask over all rows: those that are not forgotten
@@ -205,13 +201,11 @@ def held_out(dataset: Dataset, class_of_label: np.ndarray, intercept: bool) -> R
     return Rows(dataset.rows()[n:], class_of_label[dataset["labels"][n:]], intercept)
 
 
-def engine_of(
-    dataset: Dataset, card: Card, class_of_label: np.ndarray, live: np.ndarray
-) -> CpuEngine:
+def engine_of(dataset: Dataset, card: Card, class_of_label: np.ndarray, live: np.ndarray) -> Engine:
     """The training rows that remain, where they lie. live: mask over all rows."""
     n = dataset.n_train
     codes = class_of_label[dataset["labels"][:n]]
-    data = CpuEngine(dataset.rows()[:n], codes, len(card.classes), card.fit_intercept)
+    data = make_engine(Rows(dataset.rows()[:n], codes, card.fit_intercept), len(card.classes))
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)
@@ -286,25 +280,18 @@ def _weights(arrays: Mapping[str, np.ndarray], card: Card) -> np.ndarray:
     return weights
 
 
-def warm_up(method: Method, data: CpuEngine) -> None:
+def warm_up(method: Method, data: Engine) -> None:
     """Compile or load what a method will call: train, prepare, unlearn and predict once on a few
     rows of the same kind as `data`'s."""
-    X = data.rows.X
-    narrow = X.shape[1] * X.itemsize <= 1024
     of_method = (method.name, method.solver, method.refine, method.settings.sigma > 0)
-    of_rows = (narrow, X.dtype, X.flags.writeable, data.k == 1, data.rows.intercept)
-    key = of_method, of_rows
+    key = of_method, data.compiled_for
     if key in _warmed:
         return
-    rng = np.random.default_rng(0)
-    classes = 2 if data.k == 1 else 3
-    few = rng.standard_normal((48, min(X.shape[1], _WIDE))).astype(X.dtype) / 100
-    few.flags.writeable = X.flags.writeable
-    codes = np.arange(48, dtype=data.codes.dtype) % classes
-    engine = CpuEngine(few, codes, classes, data.rows.intercept)
-    state = method.prepare(method.train(engine, rng), engine)
+    rng, few = np.random.default_rng(0), data.miniature(48)
+    rows = few.take(np.arange(48))
+    state = method.prepare(method.train(few, rng), few)
     for gone in (np.array([0]), np.arange(1, 10)):
-        state = method.unlearn(state, engine, gone, rng)
-        engine.forget(gone)
-        correct(state.weights, Rows(few, codes, data.rows.intercept))
+        state = method.unlearn(state, few, gone, rng)
+        few.forget(gone)
+        correct(state.weights, rows)
     _warmed.add(key)

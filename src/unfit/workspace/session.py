@@ -11,6 +11,7 @@ import numpy as np
 
 from unfit.data.dataset import Dataset
 from unfit.errors import CannotTrain, Unavailable, Untrained
+from unfit.methods import METHODS
 from unfit.points import reach
 from unfit.stopwatch import Stopwatch
 from unfit.store.artifacts import Artifacts
@@ -24,7 +25,6 @@ from unfit.workspace.purge_schedule import PurgeSchedule
 from unfit.workspace.reader import WorkspaceReader
 
 log = logging.getLogger("unfit")
-_SAVES_STATISTICS = ("fisher", "influence")  # methods whose prepared statistics are worth a file
 
 
 class Session:
@@ -98,7 +98,7 @@ class Session:
         version = self.active
         if version is None or version.model_sha is None or version.statistics_sha is not None:
             return
-        if version.method not in _SAVES_STATISTICS:
+        if not METHODS.find(version.method).keeps_sums:
             return
         arrays = statistics_arrays(self.prepared_model().state)
         if arrays is not None:

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from unfit.data.profile import Profile
+from unfit.methods import METHODS, explain
 from unfit.workspace.config import (
     Config,
     ModelTable,
@@ -108,12 +109,17 @@ def _keys(table: type, values: Mapping[str, Any], keys: Sequence[str] | None) ->
     """A line for each key, or the named ones: its value, or an example of it that is commented out,
     and what its description says."""
     hints = get_type_hints(table, include_extras=True)
+    of_methods = {}
+    if table is ModelTable:
+        of_methods = explain() | {"method": f"one of {', '.join(METHODS)}"}
     for name in keys or [f.name for f in fields(table)]:
         about = [m for m in hints[name].__metadata__ if isinstance(m, FieldInfo)][-1]
         value, off = values[name], ""
+        if value == {}:
+            continue
         if value is None:
             value, off = (about.examples or [""])[0], "# "
-        yield f"{f'{off}{name} = {_toml(value)}':<36}  # {about.description}"
+        yield f"{f'{off}{name} = {_toml(value)}':<36}  # {of_methods.get(name, about.description)}"
 
 
 def _column(column: Mapping[str, object], seen: Profile | None) -> Iterator[str]:

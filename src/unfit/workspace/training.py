@@ -139,7 +139,7 @@ class Training:
         """Train on a generation, evaluate, rehearse."""
         config, watch = self.session.config, self.watch
         choices = config.model
-        method = METHODS[choices.method](choices.settings(), refine=True)
+        method = METHODS.find(choices.method)(choices.settings(), refine=True)
         card = Card(
             method=choices.method,
             settings=method.settings,
@@ -155,6 +155,7 @@ class Training:
         rng = self.session.rng(self.number)
         if self.progress is not None:
             self.progress("training", 0, 0)
+        method.require(data)
         with watch.loading_kernels():
             warm_up(method, data)
         try:
@@ -173,7 +174,7 @@ class Training:
         except np.linalg.LinAlgError as error:
             raise CannotTrain(f"training failed: {error}") from None
         if method.solver == "sgd":
-            too_long = overshooting(data.rows, method.settings.learning_rate, method.settings.l2)
+            too_long = overshooting(data, method.settings.learning_rate, method.settings.l2)
             if too_long is not None:
                 log.warning("%s", too_long)
         return Model(

@@ -10,12 +10,24 @@ rows here: S, Y are (MEMORY, d), unused rows zero. Compiled, because the DELTAGR
 between steps.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from unfit.core.kernels.parallel import KERNEL
 
 MEMORY = 2  # pairs kept, first in first out
+
+
+class Pairs(NamedTuple):
+    """The pairs of one problem, how many there are, and sig and M^-1 of them."""
+
+    S: np.ndarray
+    Y: np.ndarray
+    number: int
+    sig: float
+    middle: np.ndarray
 
 
 @njit(nogil=True, cache=True)
@@ -57,38 +69,36 @@ def compact_middle(S: np.ndarray, Y: np.ndarray, pairs: int, inverse: np.ndarray
 
 
 @njit(**KERNEL)
-def compact_coefficients(
-    S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, inverse: np.ndarray, v: np.ndarray,
-    coefficients: np.ndarray,
-) -> None:  # fmt: skip
-    """coefficients (2, 2): B v = sig v - sum_i coefficients[0, i] y_i + coefficients[1, i] s_i.
+def compact_coefficients(pairs: Pairs, v: np.ndarray) -> tuple[float, float, float, float]:
+    """a0, a1, b0, b1 with B v = sig v - a0 y_0 - a1 y_1 - b0 s_0 - b1 s_1.
 
-    S and Y are (MEMORY, d or wider); rows beyond `pairs` get the coefficient 0.
+    S and Y are (MEMORY, d or wider); a pair that is not there gets the coefficient 0.
     """
-    y0, y1, s0, s1 = Y[0], Y[1], S[0], S[1]
+    y0, y1, s0, s1 = pairs.Y[0], pairs.Y[1], pairs.S[0], pairs.S[1]
+    sig, M = pairs.sig, pairs.middle
     y0v = y1v = s0v = s1v = 0.0
     for j in range(v.size):
         y0v += y0[j] * v[j]
         y1v += y1[j] * v[j]
         s0v += s0[j] * v[j]
         s1v += s1[j] * v[j]
-    if pairs == 1:
-        coefficients[0, 0] = inverse[0, 0] * y0v + inverse[0, 1] * sig * s0v
-        coefficients[1, 0] = sig * (inverse[1, 0] * y0v + inverse[1, 1] * sig * s0v)
-        coefficients[:, 1] = 0.0
-        return
-    for i in range(2):
-        row, low = inverse[i], inverse[2 + i]
-        coefficients[0, i] = row[0] * y0v + row[1] * y1v + sig * (row[2] * s0v + row[3] * s1v)
-        product = low[0] * y0v + low[1] * y1v + sig * (low[2] * s0v + low[3] * s1v)
-        coefficients[1, i] = sig * product
+    s0v, s1v = sig * s0v, sig * s1v
+    if pairs.number == 1:
+        a0 = M[0, 0] * y0v + M[0, 1] * s0v
+        b0 = sig * (M[1, 0] * y0v + M[1, 1] * s0v)
+        return a0, 0.0, b0, 0.0
+    a0 = M[0, 0] * y0v + M[0, 1] * y1v + M[0, 2] * s0v + M[0, 3] * s1v
+    a1 = M[1, 0] * y0v + M[1, 1] * y1v + M[1, 2] * s0v + M[1, 3] * s1v
+    b0 = sig * (M[2, 0] * y0v + M[2, 1] * y1v + M[2, 2] * s0v + M[2, 3] * s1v)
+    b1 = sig * (M[3, 0] * y0v + M[3, 1] * y1v + M[3, 2] * s0v + M[3, 3] * s1v)
+    return a0, a1, b0, b1
 
 
 def compact_product(S: np.ndarray, Y: np.ndarray, v: np.ndarray) -> np.ndarray:
     """B v for one or two pairs as rows of S and Y, oldest first."""
-    pairs = len(S)
-    S, Y = (np.concatenate([A, np.zeros((MEMORY - pairs, v.size))]) for A in (S, Y))
-    inverse, coefficients = np.empty((2 * MEMORY, 2 * MEMORY)), np.empty((2, MEMORY))
-    sig = compact_middle(S, Y, pairs, inverse)
-    compact_coefficients(S, Y, pairs, sig, inverse, v, coefficients)
-    return np.asarray(sig * v - coefficients[0] @ Y - coefficients[1] @ S)
+    count = len(S)
+    S, Y = (np.concatenate([A, np.zeros((MEMORY - count, v.size))]) for A in (S, Y))
+    middle = np.empty((2 * MEMORY, 2 * MEMORY))
+    sig = compact_middle(S, Y, count, middle)
+    a0, a1, b0, b1 = compact_coefficients(Pairs(S, Y, count, sig, middle), v)
+    return np.asarray(sig * v - np.array([a0, a1]) @ Y - np.array([b0, b1]) @ S)

@@ -9,6 +9,7 @@ rows over FLUSH of them, float64 across.
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.margin import CompiledLoss, curvature, slope
 from unfit.core.kernels.parallel import (
     CACHE_LINE,
     KERNEL,
@@ -17,13 +18,20 @@ from unfit.core.kernels.parallel import (
     prefetch,
     run_threads,
 )
-from unfit.core.kernels.rows import BLOCK, FLUSH, add_gradient, block_of
+from unfit.core.kernels.rows import (
+    BLOCK,
+    FLUSH,
+    RowArrays,
+    RowBlock,
+    Span,
+    add_scaled,
+    block_margins,
+    block_of,
+)
 from unfit.core.kernels.simd import TILE, outer1, outer2, outer3, scale1
 
 NARROW = 1024  # bytes of a row up to which this beats BLAS
-_ACCUMULATORS = (
-    512 << 10
-)  # bytes of Hessians that may be summed at a time: they stay in the L2 cache
+_ACCUMULATORS = 512 << 10  # bytes of Hessians summed at a time: they stay in the L2 cache
 _AHEAD = 16  # rows that are sent for before they are gathered: nobody could guess where they lie
 _WORTH_A_THREAD = 1 << 23  # multiply-adds
 
@@ -36,11 +44,11 @@ def narrow(X: np.ndarray, k: int) -> bool:
 
 
 def sums_of_narrow_rows(
-    X: np.ndarray, codes: np.ndarray, index: np.ndarray, W: np.ndarray, positive: np.ndarray,
-    intercept: bool,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """sum (p - t) x, (k, d), and sum p (1 - p) x x^T, (k, d, d), over the rows at an index."""
+    rows: RowArrays, index: np.ndarray, loss: CompiledLoss, positive: np.ndarray, W: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """sum slope x, (k, d), and sum curvature x x^T, (k, d, d), over the rows at an index."""
     (k, d), m = W.shape, index.size
+    X = rows[0]
     lanes = VECTOR // X.itemsize
     width = -(-d // lanes) * lanes
     padded = np.zeros((k, width), X.dtype)
@@ -50,7 +58,7 @@ def sums_of_narrow_rows(
 
     def body(t: int) -> None:
         share = index[m * t // threads : m * (t + 1) // threads]
-        _add_sums(X, codes, share, positive, padded, intercept, gradients[t], hessians[t])
+        _add_sums(rows, share, loss, (positive, padded), (gradients[t], hessians[t]))
 
     run_threads(body, threads)
     gradient, upper = gradients.sum(axis=0)[:, :d], np.triu(hessians.sum(axis=0)[:, :d, :d])
@@ -59,28 +67,41 @@ def sums_of_narrow_rows(
 
 @njit(**KERNEL)
 def _add_sums(
-    X: np.ndarray, codes: np.ndarray, index: np.ndarray, positive: np.ndarray, W: np.ndarray,
-    intercept: bool, gradients: np.ndarray, hessians: np.ndarray,
-) -> None:  # fmt: skip
+    rows: RowArrays,
+    index: np.ndarray,
+    loss: CompiledLoss,
+    problems: tuple[np.ndarray, np.ndarray],
+    totals: tuple[np.ndarray, np.ndarray],
+) -> None:
+    """Add to gradients (k, width) and Hessians (k, width, width) of problems: class and weights."""
+    X, codes, _ = rows
+    positive, W = problems
+    gradients, hessians = totals
+    kind = X.dtype
     k, width = W.shape
-    step = block_of(width * X.itemsize)  # as add_gradient's: then residual is that of every row
-    gathered, scaled = np.zeros((step, width), X.dtype), np.zeros((step, width), X.dtype)
-    kinds, slots = np.zeros(step, codes.dtype), np.arange(step).astype(np.int32)
-    residual = np.zeros(BLOCK, X.dtype)
-    gradient, hessian = np.zeros((k, width), X.dtype), np.zeros((k, width, width), X.dtype)
-    flat, one = gathered.reshape(gathered.size), X.dtype.type(1)
+    step = block_of(width * X.itemsize)
+    block = RowBlock(np.zeros((step, width), kind), np.zeros(step, codes.dtype))
+    gathered, scaled = block.X, np.zeros((step, width), kind)
+    slots = np.arange(step).astype(np.int32)
+    margin, root = np.zeros(BLOCK, kind), np.zeros(BLOCK, kind)
+    gradient, hessian = np.zeros((k, width), kind), np.zeros((k, width, width), kind)
+    flat = gathered.reshape(gathered.size)
     waiting = 0
     for first in range(0, index.size, step):
         count = min(step, index.size - first)
-        _gather(X, codes, index, first, count, intercept, gathered, kinds)
+        _gather(rows, index, first, count, block)
+        here = Span(0, count, -1)
         for c in range(k):
-            add_gradient(gathered, slots, 0, count, kinds, positive[c], W[c], gradient[c],
-                         residual, -1)  # fmt: skip
+            block_margins(gathered, slots, here, W[c], margin)
             for i in range(count):
-                p = residual[i] + X.dtype.type(kinds[i] == positive[c])
-                residual[i] = np.sqrt(p * (one - p))
+                root[i] = kind.type(block.codes[i] == positive[c])
             for i in range(count):
-                scale1(flat, i * width, residual[i], scaled[i])
+                m, t = margin[i], root[i]
+                margin[i] = slope(loss, m, t)
+                root[i] = np.sqrt(kind.type(curvature(loss, m, t)))
+            add_scaled(gathered, slots, here, margin, gradient[c])
+            for i in range(count):
+                scale1(flat, i * width, root[i], scaled[i])
             _add_outer(scaled, count, hessian[c])
         waiting += count
         if waiting >= FLUSH or first + count == index.size:
@@ -92,10 +113,9 @@ def _add_sums(
 
 
 @njit(**KERNEL)
-def _gather(
-    X: np.ndarray, codes: np.ndarray, index: np.ndarray, first: int, count: int, intercept: bool,
-    out: np.ndarray, kinds: np.ndarray,
-) -> None:  # fmt: skip
+def _gather(rows: RowArrays, index: np.ndarray, first: int, count: int, block: RowBlock) -> None:
+    """Copy the rows at index[first : first + count], intercept included."""
+    X, codes, intercept = rows
     p = X.shape[1]
     flat = X.reshape(X.size)
     for i in range(count):
@@ -104,12 +124,12 @@ def _gather(
             prefetch(codes, later)
             for j in range(later * p, (later + 1) * p, CACHE_LINE // X.itemsize):
                 prefetch(flat, j)
-        x, y = X[index[first + i]], out[i]
+        x, y = X[index[first + i]], block.X[i]
         for j in range(p):
             y[j] = x[j]
         if intercept:
             y[p] = 1
-        kinds[i] = codes[index[first + i]]
+        block.codes[i] = codes[index[first + i]]
 
 
 @njit(**KERNEL)

@@ -8,6 +8,8 @@ So the slot at a position, and the position of a slot, cost O(1) in any epoch: D
 the batches of the deleted rows without looking at the others. All follows from the seed.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -125,10 +127,32 @@ def _fill_power(order: np.ndarray, low: int, base: int, bits: int, keys: np.ndar
         order[i] = np.uint32(base) + _round(z, k5, o5, mask, shift)
 
 
+class Epoch(NamedTuple):
+    """The order of one epoch over n slots.
+
+    keys: of every window; visit: windows in the order of their visit; starts: where each window (by
+    its number) starts.
+    """
+
+    n: int
+    window: int
+    keys: np.ndarray
+    visit: np.ndarray
+    starts: np.ndarray
+
+
+class Share(NamedTuple):
+    """Which of how many threads."""
+
+    thread: int
+    threads: int
+
+
 @njit(nogil=True, cache=True)
-def epoch_windows(n: int, window: int, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Windows in the order of their visit, and where each window (by its number) starts."""
-    windows = keys.shape[0] - 1
+def epoch_of(n: int, window: int, seed: np.uint64, epoch: int) -> Epoch:
+    """The order of an epoch."""
+    windows = -(-n // window)
+    keys = epoch_keys(seed, epoch, windows)
     ragged = n - (windows - 1) * window
     visit, starts = np.empty(windows, np.int64), np.empty(windows, np.int64)
     start = 0
@@ -137,15 +161,15 @@ def epoch_windows(n: int, window: int, keys: np.ndarray) -> tuple[np.ndarray, np
         visit[rank] = w
         starts[w] = start
         start += ragged if w == windows - 1 else window
-    return visit, starts
+    return Epoch(n, window, keys, visit, starts)
 
 
 @njit(nogil=True, cache=True)
-def rank_at(position: int, n: int, window: int, starts: np.ndarray) -> int:
+def rank_at(position: int, epoch: Epoch) -> int:
     """Which visit a position of the epoch belongs to; only the last window may be short."""
-    windows = starts.size
-    ragged = n - (windows - 1) * window
-    short = starts[windows - 1]
+    window, windows = epoch.window, epoch.starts.size
+    ragged = epoch.n - (windows - 1) * window
+    short = epoch.starts[windows - 1]
     if position < short:
         return int(position // window)
     if position < short + ragged:
@@ -154,16 +178,14 @@ def rank_at(position: int, n: int, window: int, starts: np.ndarray) -> int:
 
 
 @njit(nogil=True, cache=True)
-def fill_slots(
-    slots: np.ndarray, begin: int, end: int, n: int, window: int, keys: np.ndarray,
-    visit: np.ndarray, starts: np.ndarray,
-) -> None:  # fmt: skip
+def fill_slots(slots: np.ndarray, begin: int, end: int, epoch: Epoch) -> None:
     """slots[:end - begin] <- the slots at positions begin .. end - 1 of the epoch."""
-    rank = rank_at(begin, n, window, starts)
+    window, keys, starts = epoch.window, epoch.keys, epoch.starts
+    rank = rank_at(begin, epoch)
     at = begin
     while at < end:
-        w = visit[rank]
-        size = n - w * window if w == starts.size - 1 else window
+        w = epoch.visit[rank]
+        size = epoch.n - w * window if w == starts.size - 1 else window
         bits = _bits(size)
         stop = min(end, starts[w] + size)
         if size == 1 << bits:
@@ -176,29 +198,26 @@ def fill_slots(
 
 
 @njit(nogil=True, cache=True)
-def find_positions(
-    slots: np.ndarray, positions: np.ndarray, n: int, window: int, keys: np.ndarray,
-    starts: np.ndarray, thread: int, threads: int,
-) -> None:  # fmt: skip
+def find_positions(slots: np.ndarray, positions: np.ndarray, epoch: Epoch, share: Share) -> None:
     """positions[i] = where in the epoch slots[i] is visited; a thread does its share of them."""
-    windows = starts.size
-    ragged = n - (windows - 1) * window
+    window, windows = epoch.window, epoch.starts.size
+    ragged = epoch.n - (windows - 1) * window
     window_bits, ragged_bits = _bits(window), _bits(ragged)
     m = slots.size
-    for i in range(m * thread // threads, m * (thread + 1) // threads):
+    first, last = m * share.thread // share.threads, m * (share.thread + 1) // share.threads
+    for i in range(first, last):
         w = slots[i] // window
-        last = w == windows - 1
-        positions[i] = starts[w] + _unpermute(
+        ends = w == windows - 1
+        positions[i] = epoch.starts[w] + _unpermute(
             slots[i] - w * window,
-            ragged if last else window,
-            ragged_bits if last else window_bits,
-            keys[w],
+            ragged if ends else window,
+            ragged_bits if ends else window_bits,
+            epoch.keys[w],
         )
 
 
 def epoch_order(n: int, window: int, seed: int, epoch: int) -> np.ndarray:
     """The slots in the order in which an epoch visits them."""
     order = np.empty(n, np.int32)
-    keys = epoch_keys(np.uint64(seed), epoch, -(-n // window))
-    fill_slots(order, 0, n, n, window, keys, *epoch_windows(n, window, keys))
+    fill_slots(order, 0, n, epoch_of(n, window, np.uint64(seed), epoch))
     return order

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from unfit.methods import METHODS, Method
 from unfit.service.auth import PageRoute, allow
 from unfit.service.context import ServiceContext, context_of
 from unfit.service.dashboard import charts
@@ -40,11 +41,30 @@ def settings(request: Request) -> HTMLResponse:
 class MethodView:
     """The method of the active version, with this workspace's numbers."""
 
-    name: str
+    kind: type[Method]
     settings: dict[str, Any]
     version: Version | None
     decision: Decision | None
     costs: Costs
+
+    @property
+    def description(self) -> str:
+        """What the method does, with the values of its settings."""
+        return self.kind.description.format(**self._values)
+
+    @property
+    def tau(self) -> tuple[str, str, str] | None:
+        """The setting that trades closeness for speed: its value, a line and a paragraph."""
+        knobs, values = self.kind.knobs(), self._values
+        if not knobs:
+            return None
+        return str(values[knobs[0].name]), knobs[0].help, self.kind.tau.format(**values)
+
+    @property
+    def _values(self) -> dict[str, Any]:
+        own = {knob.name: knob.default for knob in self.kind.knobs()}
+        values = own | self.settings | self.settings["options"]
+        return {name: "all" if value is None else value for name, value in values.items()}
 
     @property
     def slope(self) -> float | None:
@@ -55,7 +75,7 @@ def describe_method(context: ServiceContext) -> MethodView:
     store, model = context.store, context.config.model
     version = store.versions.active()
     return MethodView(
-        name=version.method if version else model.method,
+        kind=METHODS.find(version.method if version else model.method),
         settings={name: getattr(model, name) for name in type(model).__dataclass_fields__},
         version=version,
         decision=next(iter(store.decisions.find(last=1)), None),

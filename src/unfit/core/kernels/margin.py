@@ -1,0 +1,126 @@
+"""A loss inside the kernels: its value, slope and curvature at a margin, compiled into each kernel.
+
+numba makes one version of a kernel for each combination of argument types. A loss is an argument
+with a type of its own, so that its formulae are inlined where they are used. The type's name holds
+a digest of the formulae: a version that was cached for a loss that has changed since is not used.
+"""
+
+import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.core import types
+from numba.extending import (
+    NativeValue,
+    models,
+    overload,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+
+from unfit.core.kernels.parallel import FASTMATH
+
+_INLINED = {"fastmath": FASTMATH, "error_model": "numpy"}
+
+Formula = Callable[[Any, Any], Any]  # of a margin and a target, numbers or arrays alike
+
+
+class _LossType(types.Opaque):
+    """The numba type of one loss."""
+
+
+_FORMULAE: dict[str, tuple[Any, Any, Any]] = {}  # value, slope, curvature by the type's name
+
+
+class CompiledLoss:
+    """A loss as kernels take it."""
+
+    def __init__(self, name: str, value: Formula, slope: Formula, curvature: Formula) -> None:
+        formulae = (value, slope, curvature)
+        self.numba_type = _LossType(f"{name}-{_digest(formulae)}")
+        _FORMULAE[self.numba_type.name] = tuple(njit(**_INLINED)(f) for f in formulae)
+
+
+def _digest(formulae: tuple[Formula, ...]) -> str:
+    codes = [formula.__code__ for formula in formulae]
+    return hashlib.sha256(
+        repr([(c.co_code, c.co_consts, c.co_names) for c in codes]).encode()
+    ).hexdigest()[:16]
+
+
+@typeof_impl.register(CompiledLoss)
+def _typeof_loss(loss: CompiledLoss, context: object) -> _LossType:
+    return loss.numba_type
+
+
+@register_model(_LossType)
+class _LossModel(models.OpaqueModel):  # type: ignore[misc]
+    """Nothing of a loss is there when a kernel runs: it is all in the code."""
+
+
+@unbox(_LossType)
+def _unbox_loss(kind, loss, c):  # type: ignore[no-untyped-def]
+    return NativeValue(c.context.get_dummy_value())
+
+
+def value(loss: CompiledLoss, margin: float, target: float) -> float:
+    """The loss at a margin; in compiled code only."""
+    raise NotImplementedError
+
+
+def slope(loss: CompiledLoss, margin: float, target: float) -> float:
+    """Its derivative by the margin; in compiled code only."""
+    raise NotImplementedError
+
+
+def curvature(loss: CompiledLoss, margin: float, target: float) -> float:
+    """Its second derivative by the margin; in compiled code only."""
+    raise NotImplementedError
+
+
+def _compile_in(at: int) -> Callable[..., Any]:
+    def choose(loss, margin, target):  # type: ignore[no-untyped-def]  # numba calls it with types
+        formula = _FORMULAE[loss.name][at]
+        return lambda loss, margin, target: formula(margin, target)
+
+    return choose
+
+
+for _at, _function in enumerate((value, slope, curvature)):
+    overload(_function, jit_options=_INLINED)(_compile_in(_at))
+
+
+def sigmoid(margin: Any) -> Any:
+    """1 / (1 + exp(-margin)), of numbers, of arrays, and in compiled code."""
+    with np.errstate(over="ignore"):
+        return 1.0 / (1.0 + np.exp(-margin))
+
+
+def _sigmoid_float32(margin):  # type: ignore[no-untyped-def]  # numba compares signatures
+    # exp(-x) = 2^n 2^f with |f| <= 1/2 and a polynomial for 2^f: vectorises, error below 1e-7.
+    f32 = np.float32
+    z = min(max(-margin, f32(-87.0)), f32(87.0)) * f32(math.log2(math.e))
+    n = np.int32(np.int32(z + f32(256.5)) - np.int32(256))  # rounds; floor is a call
+    f = z - f32(n)
+    p = f32(1.5403530e-4) * f + f32(1.3333558e-3)
+    p = p * f + f32(9.6181291e-3)
+    p = p * f + f32(5.5504109e-2)
+    p = p * f + f32(2.4022651e-1)
+    p = p * f + f32(6.9314718e-1)
+    p = p * f + f32(1.0)
+    power = np.int32((n + np.int32(127)) << np.int32(23)).view(np.float32)
+    return f32(1.0) / (f32(1.0) + p * power)
+
+
+def _sigmoid_float64(margin):  # type: ignore[no-untyped-def]
+    e = math.exp(-abs(margin))
+    return (1.0 if margin >= 0 else e) / (1.0 + e)
+
+
+@overload(sigmoid, jit_options=_INLINED)
+def _choose_sigmoid(margin):  # type: ignore[no-untyped-def]  # numba calls it with types
+    return _sigmoid_float32 if margin == types.float32 else _sigmoid_float64

@@ -1,0 +1,97 @@
+"""Sums over rows where they lie, in float64: value and gradient, and products with the Hessian."""
+
+import numpy as np
+from numba import njit
+
+from unfit.core.kernels.margin import CompiledLoss, curvature, slope, value
+from unfit.core.kernels.parallel import KERNEL
+from unfit.core.kernels.rows import RowArrays
+
+
+@njit(**KERNEL)
+def add_value_gradient(
+    rows: RowArrays,
+    loss: CompiledLoss,
+    problems: tuple[np.ndarray, np.ndarray],
+    chosen: tuple[np.ndarray, int, int],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    """Add value and gradient of some rows, and note the curvature of each if asked.
+
+    problems: for each the class with target 1, and the weights (k, d). chosen: keep, start and
+    stop: rows start .. stop - 1, of those the ones in the mask keep (empty: all). totals: values
+    (k,) and gradients (k, d), which are added to, and curvatures (k, n), or an empty array.
+    """
+    X, codes, intercept = rows
+    positive, W = problems
+    keep, start, stop = chosen
+    values, gradients, curvatures = totals
+    p = X.shape[1]
+    k = W.shape[0]
+    row = np.empty(4, np.int64)
+    margin = np.empty(4)
+    at = start
+    while at < stop:
+        count = 0
+        while count < 4 and at < stop:  # the next four rows that are in the data
+            if keep.size == 0 or keep[at]:
+                row[count] = at
+                count += 1
+            at += 1
+        if count == 0:
+            break
+        for i in range(count, 4):
+            row[i] = row[0]
+        x0, x1, x2, x3 = X[row[0]], X[row[1]], X[row[2]], X[row[3]]
+        for c in range(k):
+            w, gradient = W[c], gradients[c]
+            m0 = m1 = m2 = m3 = w[p] if intercept else 0.0
+            for j in range(p):
+                wj = w[j]
+                m0 += x0[j] * wj
+                m1 += x1[j] * wj
+                m2 += x2[j] * wj
+                m3 += x3[j] * wj
+            margin[0], margin[1], margin[2], margin[3] = m0, m1, m2, m3
+            for i in range(4):
+                if i >= count:
+                    margin[i] = 0.0
+                    continue
+                m = margin[i]
+                target = 1.0 if codes[row[i]] == positive[c] else 0.0
+                values[c] += value(loss, m, target)
+                if curvatures.size:
+                    curvatures[c, row[i]] = curvature(loss, m, target)
+                margin[i] = slope(loss, m, target)
+            r0, r1, r2, r3 = margin[0], margin[1], margin[2], margin[3]
+            for j in range(p):
+                gradient[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
+            if intercept:
+                gradient[p] += r0 + r1 + r2 + r3
+
+
+@njit(**KERNEL)
+def add_weighted_product(
+    rows: RowArrays, weights: np.ndarray, v: np.ndarray, start: int, stop: int, out: np.ndarray
+) -> None:
+    """out += sum of weight x (x.v) over rows start .. stop - 1."""
+    X, _, intercept = rows
+    p = X.shape[1]
+    for at in range(start, stop, 4):
+        last = min(at + 4, stop) - 1
+        x0, x1, x2, x3 = X[at], X[min(at + 1, last)], X[min(at + 2, last)], X[min(at + 3, last)]
+        m0 = m1 = m2 = m3 = v[p] if intercept else 0.0
+        for j in range(p):
+            vj = v[j]
+            m0 += x0[j] * vj
+            m1 += x1[j] * vj
+            m2 += x2[j] * vj
+            m3 += x3[j] * vj
+        m0 *= weights[at]
+        m1 *= weights[at + 1] if at + 1 < stop else 0.0
+        m2 *= weights[at + 2] if at + 2 < stop else 0.0
+        m3 *= weights[at + 3] if at + 3 < stop else 0.0
+        for j in range(p):
+            out[j] += m0 * x0[j] + m1 * x1[j] + m2 * x2[j] + m3 * x3[j]
+        if intercept:
+            out[p] += m0 + m1 + m2 + m3

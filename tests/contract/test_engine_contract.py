@@ -1,0 +1,49 @@
+"""Every registered engine passes the public contract, and a wrong one does not."""
+
+import numpy as np
+import pytest
+
+from unfit.core.losses import LOSSES
+from unfit.engines.base import ENGINES, make_engine
+from unfit.errors import BadInput, Unavailable
+from unfit.methods import METHODS, Settings
+from unfit.testing import CASES, Case, check_engine
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_contract(name):
+    check_engine(ENGINES[name])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_engine_knows_every_loss(name, loss):
+    check_engine(ENGINES[name], [Case("float64", 3, LOSSES[loss]())])
+
+
+def test_an_engine_that_counts_forgotten_rows_is_caught():
+    class Stubborn(ENGINES["cpu"]):
+        name = "stubborn"
+
+        def hessian_sum(self, W, mask=None):
+            return super().hessian_sum(W, np.ones(len(self), bool))
+
+    with pytest.raises(AssertionError, match="a mask and `forget`|Hessians"):
+        check_engine(Stubborn, CASES[:1])
+
+
+def test_an_unknown_engine_is_refused_with_the_known_ones():
+    with pytest.raises(BadInput, match="unknown engine 'gpu'; there are cpu"):
+        make_engine(CASES[0].rows(), 2, name="gpu")
+
+
+@pytest.mark.parametrize(("method", "solver"), [("deltagrad", "auto"), ("fisher", "sgd")])
+def test_what_an_engine_lacks_is_said_before_any_work(method, solver, monkeypatch):
+    class NoSgd(ENGINES["cpu"]):
+        name = "no-sgd"
+        sgd = None
+
+    monkeypatch.delattr(ENGINES["cpu"], "replay")
+    data = NoSgd(CASES[0].rows(), 2)
+    with pytest.raises(Unavailable, match=f"The method '{method}' .* engine 'no-sgd'"):
+        METHODS[method](Settings(solver=solver)).require(data)
