@@ -1,13 +1,18 @@
 """The contract of policies, for every one: ours, and the one that tests/plugin adds."""
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
+from unfit.knobs import knobs
 from unfit.lifecycle.policies import POLICIES, AccuracyFloor, Never
 from unfit.lifecycle.policy import Facts, Policy, Verdict
 from unfit.testing import check_policy
+
+GUIDE = Path(__file__).parents[2] / "docs" / "extending.md"
 
 
 @pytest.mark.parametrize("name", [*POLICIES])
@@ -72,3 +77,20 @@ def test_what_breaks_the_contract_is_named(
 ) -> None:
     with pytest.raises(error, match=said):
         check_policy(policy)
+
+
+@pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not installed")
+def test_the_documents_explain_every_policy_and_their_example_passes_the_contract() -> None:
+    text = GUIDE.read_text()
+    for name in POLICIES.built_in():
+        policy = POLICIES[name]
+        (line,) = [row for row in text.splitlines() if row.startswith(f"| `{name}` |")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        settings = [text for k in knobs(policy) for text in (k.help, f"{k.default:g}")]
+        assert cells == [f"`{name}`", policy.description, *(settings or ["", ""])]
+    (example,) = [
+        block for block in re.findall(r"```python\n(.*?)```", text, re.S) if "(Policy)" in block
+    ]
+    made = {"__name__": "margin"}
+    exec(compile(example, "margin.py", "exec"), made)
+    check_policy(made["Margin"])

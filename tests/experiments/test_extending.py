@@ -22,7 +22,7 @@ def blocks(language):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("extending")
-    names = ("twice", "contract", "robust", "law", "moons")
+    names = ("twice", "contract", "robust", "law", "moons", "margin")
     for name, content in zip(names, blocks("python"), strict=True):
         (folder / f"{name}.py").write_text(content)
     return folder

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 from services import Service, serving
+from typer.testing import CliRunner
 from workspaces import make
 
+import people
+from unfit.cli import app
 from unfit.clock import now
 from unfit.errors import BadInput
 from unfit.service.auth import COOKIE
@@ -46,6 +49,18 @@ def test_an_installed_policy_decides_and_is_explained(tmp_path: Path) -> None:
         page = signed_in(service, "/method")
         assert "the AUC on held-out people is below 1 after more than 9 rows have gone" in page
         assert "auc_floor" in signed_in(service, "/settings")
+
+
+def test_the_command_line_takes_it_by_name_and_lists_the_known_ones(tmp_path: Path) -> None:
+    source = people.write(people.people(n=40), tmp_path / "people.parquet")
+    init = ["init", str(source), "--label", "label", "-w"]
+    made = CliRunner().invoke(app, [*init, str(tmp_path / "a"), "--retrain-when", "auc_floor"])
+    assert made.exit_code == 0, made.output
+    with Workspace(tmp_path / "a") as ws:
+        assert ws.config.policy.retrain_when == ("auc_floor",)
+    wrong = CliRunner().invoke(app, [*init, str(tmp_path / "b"), "--retrain-when", "moon"])
+    assert wrong.exit_code == 2
+    assert "--retrain-when moon: there are distance, log_loss" in " ".join(wrong.output.split())
 
 
 def test_its_settings_are_checked_and_written_only_where_it_is_chosen(tmp_path: Path) -> None:

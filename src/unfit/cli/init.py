@@ -75,6 +75,13 @@ def init(
     threshold: Annotated[
         float, typer.Option(min=0, help="Retrain above this disparity, in percent.")
     ] = 1.0,
+    retrain_when: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A policy that may ask for a retraining (repeatable). Default: distance, "
+            "log_loss and disparity."
+        ),
+    ] = None,
     test_share: Annotated[float, typer.Option(help="Share of subjects held out.")] = 0.2,
     max_categories: Annotated[
         int, typer.Option(min=1, help="Most categories of a column to encode.")
@@ -116,6 +123,7 @@ def init(
             method=method,
             sigma=sigma,
             threshold=threshold,
+            retrain_when=retrain_when or (),
             test_share=test_share,
             max_categories=max_categories,
             store=store,

@@ -11,6 +11,7 @@ from unfit.data.profile import Look, Profile, Wanted, look, looks_like_an_id
 from unfit.data.sources import Location, Source, open_source
 from unfit.data.values import DATE_ADVICE
 from unfit.errors import BadInput
+from unfit.lifecycle.policies import POLICIES
 from unfit.methods import METHODS
 from unfit.progress import ProgressCallback
 from unfit.workspace import config as configuration
@@ -22,7 +23,7 @@ from unfit.workspace.config import (
     StoreTable,
 )
 from unfit.workspace.layout import Layout, deletion_list_name
-from unfit.workspace.policy_table import PolicyTable
+from unfit.workspace.policy_table import RETRAIN_WHEN, PolicyTable
 
 MAX_COLUMNS = 20_000
 
@@ -68,6 +69,7 @@ def init(
     method: str = "fisher",
     sigma: float = 0.0,
     threshold: float = 1.0,
+    retrain_when: Sequence[str] = (),
     test_share: float = 0.2,
     max_categories: int = 50,
     norm: str | None = None,
@@ -81,10 +83,12 @@ def init(
     options: settings of an installed format. delimiter, encoding, decimal: of a CSV file; detected
     if they are not given. numeric: columns of numbers, in which any other text counts as missing.
     drop_missing: leave rows without a label, subject or row id out instead of refusing them.
+    retrain_when: the policies that may ask for a retraining; by default three of them.
     """
     folder = Path(folder)
     _check_folder(folder)
     _check_choices(decimal=decimal, method=method, test_share=test_share, store=store)
+    _check_policies(retrain_when)
     asked = replace(
         _source(source, folder, table, query),
         format=format,
@@ -113,7 +117,7 @@ def init(
     _make_numeric(found, numeric, set(features), rows.name)
     chosen, ignored = _choose([found[name] for name in features], rows.name)
     model = ModelTable(method=method, sigma=sigma, random_state=random_state)
-    policy = PolicyTable(retrain_when=("distance", "log_loss", "disparity"), disparity=threshold)
+    policy = PolicyTable(retrain_when=tuple(retrain_when) or RETRAIN_WHEN, disparity=threshold)
     config = toml.new_config(
         asked,
         roles,
@@ -155,6 +159,12 @@ def _check_choices(*, decimal: str | None, method: str, test_share: float, store
         raise BadInput(f"--test-share {test_share:g}: a share is between 0 and 1, such as 0.2")
     if not store.startswith(("sqlite", "postgres", "$")):
         raise BadInput(f"--store {store}: unfit keeps its records in sqlite or a postgresql:// URL")
+
+
+def _check_policies(retrain_when: Sequence[str]) -> None:
+    for name in retrain_when:
+        if name not in POLICIES:
+            raise BadInput(f"--retrain-when {name}: there are {', '.join(POLICIES)}")
 
 
 def _label(given: str | None, rows: Source) -> str:

@@ -14,6 +14,7 @@ from unfit.lifecycle.policies import POLICIES, THETA
 from unfit.lifecycle.policy import AnyOf, Policy
 
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
+RETRAIN_WHEN = ("distance", "log_loss", "disparity")  # what `unfit init` proposes
 _RULES = [name for name in POLICIES.built_in() if not POLICIES[name].alone]
 _ALONE = [name for name in POLICIES.built_in() if POLICIES[name].alone]
 
