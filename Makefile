@@ -26,7 +26,7 @@ coverage: .venv/test .venv/kernels
 	$(BESIDE) -m "not slow and not alone" --cov --cov-report=term:skip-covered
 
 docs: .venv/test
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lint: .venv/test
 	$(BIN)/ruff check .

@@ -298,7 +298,7 @@ def test_ids_that_were_kept_with_blanks_around_them_are_still_found(
     padded = pa.array([f"{name}   " for name in table["person"].to_pylist()])
     with monkeypatch.context() as patch:
         patch.setattr(ids, "trimmed", lambda distinct, *_: distinct)
-        kept = make(tmp_path / "w", None, table=table.set_column(0, "person", padded))
+        kept = make(tmp_path / "w", None, table=table.set_column(0, "person", padded), copied=False)
     with kept.open() as ws:
         asked = ws.forget(subjects=["p0003"])
         assert (asked.matched, dict(asked.near)) == ("none", {"p0003": ["p0003   "]})

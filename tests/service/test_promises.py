@@ -230,7 +230,7 @@ def _old_snapshot(store: Store) -> None:
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
-    kept = make(tmp_path / "q#1 100%41?", None)
+    kept = make(tmp_path / "q#1 100%41?", None, copied=False)
     with serving(kept) as service:
         assert service.get("/v1/status").status_code == 200
         assert service.post("/v1/predictions", json={"rows": [ROW]}).status_code == 200

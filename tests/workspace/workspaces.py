@@ -1,11 +1,14 @@
 """Workspaces for tests that can be copied, database and deletion list and all."""
 
+import hashlib
 import json
 import shutil
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import sqlalchemy as sa
 
 import people
@@ -38,28 +41,73 @@ class Kept:
         return Workspace(self.folder)
 
 
+_MADE: dict[object, Kept] = {}
+_SHELF = tempfile.TemporaryDirectory(prefix="unfit-workspaces-")
+
+
 def make(
-    at: Path, database: servers.Server | None, *, trained: bool = True, table: object = None,
-    edit: Callable[[str], str] = lambda text: text, **options: object,
-) -> Kept:  # fmt: skip
-    """A workspace of people, with fixed randomness."""
+    at: Path,
+    database: servers.Server | None,
+    *,
+    trained: bool = True,
+    table: pa.Table | None = None,
+    edit: Callable[[str], str] | None = None,
+    copied: bool = True,
+    **options: object,
+) -> Kept:
+    """A workspace of people, with fixed randomness.
+
+    edit: changes the text of unfit.toml before training. Of workspaces that are alike, one is
+    trained and the others are copies of it, unless they are edited or copied is False.
+    """
+    table = people.people() if table is None else table
+    if edit is not None or not trained or not copied:
+        return _made(at, database, table, trained, edit, options)
+    key = (database and database.folder, _digest(table), repr(sorted(options.items())))
+    if key not in _MADE:
+        shelf = Path(_SHELF.name) / str(len(_MADE))
+        _MADE[key] = _made(shelf, database, table, trained, edit, options)
+    return _MADE[key].copy(at)
+
+
+def _made(
+    at: Path,
+    database: servers.Server | None,
+    table: pa.Table,
+    trained: bool,
+    edit: Callable[[str], str] | None,
+    options: Mapping[str, object],
+) -> Kept:
     at.mkdir(parents=True)
-    source = people.write(people.people() if table is None else table, at / "people.parquet")
+    source = people.write(table, at / "people.parquet")
     name = None if database is None else database.database()
     store = "sqlite" if database is None or name is None else database.url(name)
-    chosen = {"label": "label", "subject": "person", "row_id": "record", "random_state": 0,
-              "threshold": 50.0, "store": store} | options  # fmt: skip
-    init(source, at / "ws", **chosen)
+    chosen = {
+        "label": "label",
+        "subject": "person",
+        "row_id": "record",
+        "random_state": 0,
+        "threshold": 50.0,
+        "store": store,
+    }
+    init(source, at / "ws", **(chosen | options))
     toml = at / "ws" / "unfit.toml"
     text = toml.read_text().replace("min_rows = 10", "min_rows = 1 ")
     # forty people are a tenth of these tables: by the default policy half the tests would retrain
     text = text.replace('["distance", "log_loss", "disparity"]', '["disparity"]')
-    toml.write_text(edit(text))
+    toml.write_text(text if edit is None else edit(text))
     if trained:
         with Workspace(at / "ws") as ws:
             ws.train()
             ws.prepare()
     return Kept(at / "ws", database, name)
+
+
+def _digest(table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
 
 
 def as_before(kept: Kept) -> None:
