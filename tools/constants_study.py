@@ -384,7 +384,7 @@ def unrounded(table: Table, train: np.ndarray, like: Encoding) -> Encoding:
         else:
             known = table.values[train, a].astype(np.float64)
             mean, sd = float(np.nanmean(known)), float(np.nanstd(known))
-            made.append(Encoded(c, mean, sd or 1.0, mean, constants="fitted"))
+            made.append(Encoded(c, shift=mean, scale=sd or 1.0, fill=mean, constants="fitted"))
             a += 1
     encoding = Encoding(tuple(made))
     if not like.norm_fitted:

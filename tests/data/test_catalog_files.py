@@ -72,14 +72,14 @@ def entry(*files: File, name: str = "tiny", others: tuple[FileSet, ...] = ()) ->
         return Parts(X[10:], y[10:], X[:10], y[:10])
 
     return Entry(
-        name,
-        "Tiny",
-        "Bytes.",
-        "none",
-        "none",
-        (*others, FileSet(files, read)),
-        prepare,
-        Training(1, 1, 1),
+        name=name,
+        title="Tiny",
+        about="Bytes.",
+        citation="none",
+        terms="none",
+        file_sets=(*others, FileSet(files, read)),
+        prepare=prepare,
+        training=Training(1, 1, 1),
         intercept=True,
     )
 

@@ -20,7 +20,7 @@ from unfit.data.sources import Location, open_source
 from unfit.errors import BadInput, Unavailable
 
 COLUMNS = [Column("age", "numeric"), Column("plan", "category"), Column("city", "category")]
-ROLES = Roles("label", "person", "record")
+ROLES = Roles("label", subject="person", row_id="record")
 
 
 def written(tmp_path: Path, table: pa.Table, roles: Roles = ROLES) -> Dataset:

@@ -110,11 +110,11 @@ def test_few_people_make_no_category_and_no_mean() -> None:
 
 def test_declared_numbers() -> None:
     table = pa.table({"x": [0.0, 5.0, None]})
-    X, _, _ = encoded(table, [Column("x", "numeric", "range", min=0.0, max=10.0)])
+    X, _, _ = encoded(table, [Column("x", "numeric", scale="range", min=0.0, max=10.0)])
     np.testing.assert_allclose(X.ravel(), [0, 0.5, 0])
     X, _, _ = encoded(table, [Column("x", "numeric", mean=1.0, sd=2.0, missing=9.0)])
     np.testing.assert_allclose(X.ravel(), [-0.5, 2, 4])
-    X, _, _ = encoded(table, [Column("x", "numeric", "none", missing=7.0)])
+    X, _, _ = encoded(table, [Column("x", "numeric", scale="none", missing=7.0)])
     np.testing.assert_allclose(X.ravel(), [0, 5, 7])
 
 

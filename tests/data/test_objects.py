@@ -62,9 +62,9 @@ def encodings(draw: st.DrawFn) -> Encoding:
         else:
             scale = draw(st.sampled_from([1.0, 0.3, 12.5, 1e-3]))
             shift, fill = (draw(st.floats(-50, 50)) for _ in range(2))
-            columns.append(Encoded(Column(f"c{i}", kind), shift, scale, fill))  # type: ignore[arg-type]
+            columns.append(Encoded(Column(f"c{i}", kind), shift=shift, scale=scale, fill=fill))  # type: ignore[arg-type]
     norm, clip = draw(st.sampled_from([(1.0, False), (3.7, False), (1.0, True), (0.5, True)]))
-    return Encoding(tuple(columns), norm, clip)
+    return Encoding(tuple(columns), norm=norm, clip=clip)
 
 
 @st.composite

@@ -46,7 +46,7 @@ class Served:
     slowest: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Story:
     """What happened."""
 
@@ -84,7 +84,7 @@ def play(output: Path, progress: ProgressCallback) -> Story:
         trained=trained, waves=waves, served=asdict(served), report=report, status=status
     )
     disk.write(output / "report.html", story_page(pictured).encode())
-    return Story(trained, waves, answers, served, report)
+    return Story(trained=trained, waves=waves, answers=answers, served=served, report=report)
 
 
 def as_dict(story: Story, output: Path) -> dict[str, Any]:

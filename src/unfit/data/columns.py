@@ -4,7 +4,7 @@ A column is numeric, boolean or a category. Its constants are declared here or, 
 left out, fitted to the training rows that remain.
 """
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from unfit.errors import BadInput
@@ -24,6 +24,7 @@ class Column:
 
     name: str
     kind: Kind
+    _: KW_ONLY
     scale: Literal["standard", "range", "none"] = "standard"
     mean: float | None = None
     sd: float | None = None

@@ -36,7 +36,7 @@ NORM_STEPS = 8  # of a norm to a doubling
 _ROUNDS_UP = np.exp2((np.arange(-3, 1) - 0.5) / 4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sums:
     """What constants are made of, exactly; rows can be added and taken away.
 
@@ -56,7 +56,12 @@ class Sums:
         """Of raw rows. sizes: of the vocabularies."""
         known, totals, squares = sums(values)
         counts = [np.bincount(codes[:, j], minlength=size) for j, size in enumerate(sizes)]
-        return cls(tuple(known), tuple(totals), tuple(squares), tuple(counts))
+        return cls(
+            known=tuple(known),
+            totals=tuple(totals),
+            squares=tuple(squares),
+            categories=tuple(counts),
+        )
 
     def __add__(self, other: "Sums") -> "Sums":
         return self._with(other, 1)
@@ -194,7 +199,13 @@ def _scaled(column: Column, mean: float, deviation: float) -> Encoded:
         fill = float(column.missing)
     else:
         fill = mean if column.kind == "boolean" else shift
-    return Encoded(column, float(shift), float(scale), float(fill), constants=_origin(column))
+    return Encoded(
+        column,
+        shift=float(shift),
+        scale=float(scale),
+        fill=float(fill),
+        constants=_origin(column),
+    )
 
 
 def _origin(column: Column) -> Literal["declared", "fitted"]:

@@ -7,7 +7,7 @@ that were fitted are what data.constants makes of the training rows that remain.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
@@ -34,6 +34,7 @@ class Encoded:
     """
 
     column: Column
+    _: KW_ONLY
     shift: float = 0.0
     scale: float = 1.0
     fill: float = 0.0
@@ -66,6 +67,7 @@ class Encoding:
     """
 
     columns: tuple[Encoded, ...]
+    _: KW_ONLY
     norm: float = 1.0
     clip: bool = False
     norm_fitted: bool = False

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -27,7 +27,7 @@ _WITH_COMMA = r"^[+-]?\d+,\d+([eE][+-]?\d+)?$"
 _CLEAR_COMMA = r"^[+-]?\d+,(\d{1,2}|\d{4,}|\d+[eE][+-]?\d+)$|^[+-]?(0\d*|\d{4,}),\d{3}$"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Profile:
     """One column: what it seems to be, how many values are missing and how many differ.
 
@@ -229,7 +229,7 @@ def _count(chosen: pa.Array, places: pa.Array) -> int:
     return int(pc.sum(pc.is_in(places, value_set=at.cast(places.type)), min_count=0).as_py())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Look:
     """What one pass has found: the columns, the rows, and what is wrong with rows that lack
     something.
@@ -249,6 +249,7 @@ class Wanted:
     (drop) or counted. named: which of them are ids."""
 
     features: Sequence[str]
+    _: KW_ONLY
     required: Sequence[str] = ()
     named: Sequence[str] = ()
     drop: bool = False
@@ -288,7 +289,7 @@ def look(source: Source, wanted: Wanted, progress: ProgressCallback | None = Non
     for name in padded:
         _check_distinct(source, name)
     found = [one.profile(name) for name, one in looks.items()]
-    return Look(found, kept, read - kept, lacking)
+    return Look(columns=found, rows=kept, dropped=read - kept, lacking=lacking)
 
 
 def profile(

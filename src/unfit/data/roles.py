@@ -1,6 +1,6 @@
 """Which columns are not features; what `unfit.toml` says under [roles]."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 
 @dataclass(frozen=True)
@@ -13,6 +13,7 @@ class Roles:
     """
 
     label: str
+    _: KW_ONLY
     subject: str | None = None
     row_id: str | None = None
     positive: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ class Parts:
             raise BadInput(f"{name}: groups must name one group for each training row")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Entry:
     """A data set of the catalogue.
 
