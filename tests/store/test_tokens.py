@@ -110,23 +110,23 @@ def test_a_watch_sees_every_change_made_elsewhere(
 ) -> None:
     watch, elsewhere = store.change_counter(), open_store()
     access = elsewhere.tokens
-    seen = [watch.ask()]
-    assert watch.ask() == seen[0]
+    seen = [watch.read()]
+    assert watch.read() == seen[0]
     token, _ = access.create("till", ["admin"], NOW)
-    seen.append(watch.ask())
+    seen.append(watch.read())
     session = access.sign_in(token, NOW, timedelta(hours=1))
-    assert watch.ask() == seen[-1]  # nobody can have known it before
+    assert watch.read() == seen[-1]  # nobody can have known it before
     access.sign_out(session)
-    seen.append(watch.ask())
+    seen.append(watch.read())
     access.revoke(token.public, NOW)
-    seen.append(watch.ask())
+    seen.append(watch.read())
     assert len({s.access for s in seen}) == 4
     assert len({s.changes for s in seen}) == 1
     opened(elsewhere)
-    after = watch.ask()
+    after = watch.read()
     assert (after.changes != seen[-1].changes, after.access) == (True, seen[-1].access)
     watch.close()
-    again = watch.ask()  # over a new connection
+    again = watch.read()  # over a new connection
     assert again[:2] == after[:2]
     assert again.place != after.place
     watch.close()
@@ -137,7 +137,7 @@ def test_a_watch_whose_connection_breaks_takes_another_and_says_if_there_is_none
 ) -> None:
     store = open_store()
     watch = store.change_counter()
-    seen = watch.ask()
+    seen = watch.read()
     if store.database.sqlite:
         Path(str(store.database.engine.url.database)).rename(
             f"{store.database.engine.url.database}.away"
@@ -148,12 +148,12 @@ def test_a_watch_whose_connection_breaks_takes_another_and_says_if_there_is_none
         name = str(store.database.engine.url.database)
         cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
         server.run(cut)
-        assert watch.ask()[:2] == seen[:2]
+        assert watch.read()[:2] == seen[:2]
         store.database.engine.dispose()
         server.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
         server.run(cut)
     with pytest.raises(Unavailable, match="the database says"):
-        watch.ask()
+        watch.read()
     watch.close()
 
 
@@ -164,17 +164,17 @@ def test_a_database_that_another_file_has_replaced_is_read_anew(tmp_path: Path) 
     token, text = access.create("till", ["admin"], NOW)
     store.purges.vacuum()
     shutil.copy(path, tmp_path / "backup")
-    before = watch.ask()
+    before = watch.read()
     access.revoke(token.public, NOW)
     assert access.by_text(text) is None
-    revoked = watch.ask()
+    revoked = watch.read()
     for name in ("unfit.db", "unfit.db-wal", "unfit.db-shm"):
         (tmp_path / name).unlink(missing_ok=True)
     with pytest.raises(Unavailable, match="the database says"):
         store.versions.active()
     assert not path.exists()  # and is not made anew
     (tmp_path / "backup").rename(path)
-    after = watch.ask()
+    after = watch.read()
     assert (after.access, after.changes) == (before.access, before.changes)
     assert len({before.place, revoked.place, after.place}) == 2
     assert access.by_text(text) is not None  # as the backup says

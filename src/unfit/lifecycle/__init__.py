@@ -1,1 +1,1 @@
-"""Decides: unlearn, evaluate, employ or retrain. No I/O, no clock of its own."""
+"""Decides: unlearn, evaluate, update the model or retrain it. No files, no clock of its own."""

@@ -8,7 +8,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from unfit.errors import Unavailable
-from unfit.store.change_counter import ChangeCounter, Seen
+from unfit.store.change_counter import ChangeCounter, Counters
 
 READ_SECONDS = 5.0
 
@@ -19,12 +19,12 @@ class SharedChangeCounter:
     def __init__(self, watch: ChangeCounter) -> None:
         self._watch = watch
         self._thread = ThreadPoolExecutor(1, "change-counter")
-        self._next: asyncio.Future[Seen] | None = None
+        self._next: asyncio.Future[Counters] | None = None
         self._reading: asyncio.Task[None] | None = None
 
-    async def read(self) -> Seen:
+    async def read(self) -> Counters:
         if self._watch.local:
-            return self._watch.ask()
+            return self._watch.read()
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
             if self._reading is None:
@@ -40,7 +40,7 @@ class SharedChangeCounter:
                 waiting.set_exception(error)
         self._reading = None
 
-    async def _from_postgres(self) -> Seen:
+    async def _from_postgres(self) -> Counters:
         """A lost connection is opened again, once."""
         loop = asyncio.get_running_loop()
         for last in (False, True):
@@ -56,12 +56,12 @@ class SharedChangeCounter:
                     raise Unavailable(f"the database cannot be read: {reason}") from None
         raise AssertionError
 
-    async def _receive(self, loop: asyncio.AbstractEventLoop) -> Seen:
-        answer: asyncio.Future[Seen] = loop.create_future()
+    async def _receive(self, loop: asyncio.AbstractEventLoop) -> Counters:
+        answer: asyncio.Future[Counters] = loop.create_future()
 
         def readable() -> None:
             try:
-                found = self._watch.hear()
+                found = self._watch.receive()
             except Exception as error:
                 if not answer.done():
                     answer.set_exception(error)

@@ -10,7 +10,7 @@ import numpy as np
 from unfit.data.encoding import Absent
 from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
-from unfit.store.change_counter import Seen
+from unfit.store.change_counter import Counters
 from unfit.workspace import Workspace
 from unfit.workspace.deletion_list import ListWatch
 from unfit.workspace.list_format import Position
@@ -57,7 +57,7 @@ class PredictorCache:
         self._place: object = None
         self._have: _Loaded | None = None
 
-    async def get(self, seen: Seen) -> Predictor:
+    async def get(self, seen: Counters) -> Predictor:
         have, listed = self._have, self._workspace.deletions
         if have is not None and have.is_current(seen) and listed.agrees(have.known):
             return have.predictor
@@ -70,7 +70,7 @@ class PredictorCache:
             self._have = have
             return have.predictor
 
-    def _load(self, seen: Seen) -> "_Loaded":
+    def _load(self, seen: Counters) -> "_Loaded":
         if self._place not in (None, seen.place):
             self._list_watch.start_over()
         self._place = seen.place
@@ -99,5 +99,5 @@ class _Loaded:
     place: object
     known: Position | None
 
-    def is_current(self, seen: Seen) -> bool:
+    def is_current(self, seen: Counters) -> bool:
         return self.changes == seen.changes and self.place == seen.place

@@ -1,1 +1,1 @@
-"""What lasts: the database of requests, versions and decisions, and the files models lie in."""
+"""What lasts: the database of requests, versions and decisions, and the files of models."""

@@ -1,7 +1,7 @@
-"""Has anything changed? Asked before every prediction, so it costs microseconds.
+"""Has anything changed? This is asked before every prediction, so it costs microseconds.
 
-`ask` waits for the answer. Over PostgreSQL one can also `send` and `hear` apart, so that an event
-loop does other things meanwhile, without a thread to change to and back.
+`read` waits for the answer. Over PostgreSQL one can also `send` the question and `receive` the
+answer later, so that an event loop does other things meanwhile without switching threads.
 """
 
 import sqlite3
@@ -15,30 +15,30 @@ from unfit.store.database import ModelDatabase
 
 _QUERY = "SELECT changes, access{} FROM models WHERE id = "
 _LOCAL = f"{_QUERY.format('')}?"
-_AFAR = f"{_QUERY.format(', tableoid::bigint')}$1".encode()
+_REMOTE = f"{_QUERY.format(', tableoid::bigint')}$1".encode()
 _NAME = b"unfit_watch"
 
 
-class Seen(NamedTuple):
-    """Numbers that are random and differ from all that were seen before if something changed."""
+class Counters(NamedTuple):
+    """Random numbers. They differ from all earlier ones if something changed."""
 
     changes: int  # of the model
     access: int  # of tokens and sessions
-    place: tuple[int, int]  # which connection, which table: other ones may hold a backup
+    place: tuple[int, int]  # which connection and table: another one may hold a restored backup
 
 
 class ChangeCounter:
-    """What changes, over one connection kept for it. Not for two threads at once."""
+    """Reads the counters over a connection of its own. Not for two threads at once."""
 
     def __init__(self, database: ModelDatabase) -> None:
         self._engine, self._model_id = database.engine, database.model_id
         self._path = self._engine.url.database or ""
-        self.local = database.sqlite  # a file of this machine: asking does not wait for anybody
+        self.local = database.sqlite  # a file on this machine: reading waits for nobody
         self._connection: Any = None
         self._file: tuple[int, int] | None = None
         self._opened = 0
 
-    def ask(self) -> Seen:
+    def read(self) -> Counters:
         for last in (False, True):
             try:
                 self.open()
@@ -46,8 +46,8 @@ class ChangeCounter:
                     cursor = self._connection.execute(_LOCAL, (self._model_id,))
                     row = cursor.fetchone()
                     cursor.close()
-                    return Seen(row[0], row[1], (self._opened, 0))
-                return self._read(self._wire().exec_prepared(_NAME, [b"%d" % self._model_id]))
+                    return Counters(row[0], row[1], (self._opened, 0))
+                return self._read(self._pgconn().exec_prepared(_NAME, [b"%d" % self._model_id]))
             except Exception as error:
                 self.close()
                 if last:
@@ -55,21 +55,21 @@ class ChangeCounter:
         raise AssertionError
 
     def send(self) -> int:
-        """Ask over PostgreSQL; the file descriptor on which the answer comes."""
-        wire = self._wire()
-        wire.send_query_prepared(_NAME, [b"%d" % self._model_id])
-        wire.flush()
-        return int(wire.socket)
+        """Send the question to PostgreSQL; the file descriptor on which the answer will come."""
+        pgconn = self._pgconn()
+        pgconn.send_query_prepared(_NAME, [b"%d" % self._model_id])
+        pgconn.flush()
+        return int(pgconn.socket)
 
-    def hear(self) -> Seen | None:
-        """The answer; None as long as it has not come."""
-        wire = self._wire()
-        wire.consume_input()
-        if wire.is_busy():
+    def receive(self) -> Counters | None:
+        """The answer; None until it has come."""
+        pgconn = self._pgconn()
+        pgconn.consume_input()
+        if pgconn.is_busy():
             return None
-        found = wire.get_result()
-        while wire.get_result() is not None:  # to the end, so that it can be asked again
-            pass
+        found = pgconn.get_result()
+        while pgconn.get_result() is not None:
+            pass  # to the end: only then can another question be sent
         return self._read(found)
 
     @property
@@ -77,7 +77,7 @@ class ChangeCounter:
         return self._connection is not None
 
     def open(self) -> None:
-        """Once, and again if another file has taken the database's place."""
+        """Connect, unless it is done already and the database is still the same file."""
         file = file_of(self._path) if self.local else None
         if self._connection is not None:
             if file == self._file:
@@ -96,25 +96,25 @@ class ChangeCounter:
             return
         raw = self._engine.raw_connection()
         connection: Any = raw.driver_connection
-        raw.detach()  # from the pool: it stays open, and is closed here
+        raw.detach()  # it leaves the pool: it stays open until it is closed here
         connection.autocommit = True
         connection.execute("SET statement_timeout = '5s'")
-        made = connection.pgconn.prepare(_NAME, _AFAR)
+        made = connection.pgconn.prepare(_NAME, _REMOTE)
         if made.error_message:
             raise Unavailable(made.error_message.decode())
         self._connection = connection
 
-    def _wire(self) -> Any:
+    def _pgconn(self) -> Any:
         return self._connection.pgconn
 
     def close(self) -> None:
         if self._connection is not None:
-            with suppress(Exception):  # it is broken, which is why it goes
+            with suppress(Exception):  # it may be broken, which is why it is closed
                 self._connection.close()
             self._connection = None
 
-    def _read(self, result: Any) -> Seen:
+    def _read(self, result: Any) -> Counters:
         if result.error_message:
             raise Unavailable(result.error_message.decode(errors="replace"))
         changes, access, table = (int(result.get_value(0, i)) for i in range(3))
-        return Seen(changes, access, (self._opened, table))
+        return Counters(changes, access, (self._opened, table))

@@ -1,4 +1,4 @@
-"""Connections: SQLite as careful as it can be, PostgreSQL as it comes."""
+"""Connections to the database: SQLite with every safeguard on, PostgreSQL with time limits."""
 
 import json
 import os
@@ -55,20 +55,20 @@ def open_engine(url: str) -> sa.Engine:
 
 
 def _postgresql_settings(_: Any, __: Any, ___: Any, options: dict[str, Any]) -> None:
-    """A database that cannot be reached is noticed in seconds, not in hours."""
+    """Notice within seconds that a database cannot be reached."""
     options.setdefault("connect_timeout", 10)
     options.setdefault("tcp_user_timeout", 20_000)
 
 
 def file_of(path: str | Path) -> tuple[int, int]:
-    """Which file a path names at this moment."""
+    """Which file a path names right now: its device and inode."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
 
 def _only_this_file(engine: sa.Engine, path: Path) -> None:
-    """A connection is to the file it was opened on: where a backup has taken the file's place, the
-    connections to the old one are given up. A file that was there once is never made anew."""
+    """Give up connections to a file that another one, such as a restored backup, has replaced.
+    A file that was there once is never created again."""
     made = False
 
     def connecting(*_: Any) -> None:
@@ -94,7 +94,7 @@ def _only_this_file(engine: sa.Engine, path: Path) -> None:
 
 
 def _postgresql_session(connection: Any, _: object) -> None:
-    """A process that is stopped within a transaction does not lock others out for good."""
+    """A process that is stopped within a transaction must not lock others out for good."""
     with connection.cursor() as cursor:
         cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_SECONDS:g}s'")
     connection.commit()

@@ -11,12 +11,12 @@ from unfit.store.errors import QueueFull
 from unfit.store.records import Job, JobKind
 from unfit.store.schema import jobs
 
-WAITING = 20  # jobs that may wait
-ATTEMPTS = 3
+WAITING = 20  # so many jobs may wait
+ATTEMPTS = 3  # before a job is given up
 
 
 class Jobs:
-    """Audits and retrainings that were asked for."""
+    """The `jobs` table: audits and retrainings that were asked for."""
 
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database
@@ -50,7 +50,7 @@ class Jobs:
         before: int | None = None,
         last: int | None = None,
     ) -> list[Job]:
-        """In order of submission; the last so many, below an id."""
+        """In the order of their submission; the last so many below an id."""
         select = sa.select(jobs).where(self._mine).order_by(jobs.c.id.desc()).limit(last)
         for column, wanted in ((jobs.c.id, id), (jobs.c.kind, kind), (jobs.c.state, state)):
             if wanted is not None:
@@ -77,8 +77,8 @@ class Jobs:
         self._set(id, state="failed", finished_at=now, error=error[:500], stage=None)
 
     def resume(self, now: datetime) -> None:
-        """What a worker that died was doing waits again: audits and retrainings can be repeated.
-        Not for ever: a job that takes its worker down with it is given up."""
+        """Let the jobs of a worker that died wait again: audits and retrainings can be repeated.
+        A job that takes its worker down again and again is given up."""
         with self._database.writing() as connection:
             running = sa.update(jobs).where(self._mine & (jobs.c.state == "running"))
             error = f"its process and its worker ended {ATTEMPTS} times before it was done"

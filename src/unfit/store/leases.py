@@ -29,7 +29,7 @@ class Lease:
         return (None, 0) if row is None else (row.holder, row.beat)
 
     def take(self, seen: tuple[str | None, int], now: datetime) -> bool:
-        """Swap what was seen for oneself; False if somebody else was faster."""
+        """Take the lease over from the state that was read; False if somebody else was faster."""
         holder, beat = seen
         values = {"holder": self.holder, "beat": beat + 1, "since": now}
         try:
@@ -51,7 +51,7 @@ class Lease:
             return False
 
     def beat(self) -> bool:
-        """Show that one lives; False if the lease is lost."""
+        """Show that the holder is alive; False if the lease is lost."""
         mine = self._mine & (leases.c.holder == self.holder)
         with self._database.writing() as connection:
             beat = sa.update(leases).where(mine).values(beat=leases.c.beat + 1)
@@ -63,8 +63,8 @@ class Lease:
             connection.execute(sa.update(leases).where(mine).values(holder=None))
 
     def fence(self, connection: sa.Connection) -> None:
-        """Asked in the transaction of every commit: nothing is changed by who lost the lease, and
-        nobody takes it before the commit is done."""
+        """Called within a transaction: it raises if the lease is lost, and nobody takes the lease
+        before the transaction has ended."""
         held = sa.select(leases.c.holder).where(self._mine).with_for_update(read=True)
         holder = connection.execute(held).scalar()
         if holder != self.holder:

@@ -48,11 +48,11 @@ class ModelRecord:
 class Times:
     """Where the seconds of a version went; see unfit.stopwatch for where they start and end.
 
-    phases: seconds by name, within the version's seconds. cold: a kernel was compiled or loaded
-    while the clock ran. kernels: seconds of getting them ready while it stood still. purge: of the
-    purge after the commit, which several versions may share; None while it is due. rows_read:
-    by sums over the rows that stay, each time they were, where that is counted. steps: the
-    unlearning took.
+    phases: seconds by name; they are part of the version's seconds. cold: a kernel was compiled or
+    loaded while the clock ran. kernels: seconds of loading kernels while the clock stood still.
+    purge: seconds of the purge after the commit, which several versions may share; None while it
+    is due. rows_read: how many rows were read for sums over those that stay, where that is
+    counted. steps: how many the unlearning took.
     """
 
     phases: Mapping[str, float]
@@ -68,11 +68,11 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True)
 class HeldOut:
-    """What else is known of a version on its held-out people, beside its accuracy.
+    """What else is known of a version on its held-out people, besides its accuracy.
 
-    majority: the accuracy of always naming the most frequent class. initial_accuracy: of the model
-    as it was last trained, on the people held out now. log_loss_change: since that training, the
-    sum of what each erasure did on the people held out at its time.
+    majority: the accuracy of always naming the most frequent class. initial_accuracy: that of the
+    model as it was last trained, on the people held out now. log_loss_change: since that training,
+    the sum of the changes by each erasure, measured on the people held out at its time.
     """
 
     majority: float | None = None
@@ -196,7 +196,7 @@ class Request:
 
     @property
     def purged(self) -> bool | None:
-        """Whether no byte of those it names is left, neither in use nor for audits.
+        """Whether no byte of those it names is left, neither in use nor kept for audits.
 
         None where it forgot nobody: it matched nobody, or was cancelled.
         """

@@ -21,7 +21,7 @@ PREFIX = "unfit"
 
 
 def _hash(secret: str) -> str:
-    """Secrets are 256 random bits, so a plain hash keeps them."""
+    """Secrets are 256 random bits, so a plain hash protects them."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -33,7 +33,7 @@ class Tokens:
         self._mine = tokens.c.model_id == database.model_id
 
     def create(self, name: str, roles: Collection[str], now: datetime) -> tuple[Token, str]:
-        """A new token and its text, which is shown once and kept nowhere."""
+        """A new token and its text, which is shown once and not stored."""
         public, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
         with self._database.writing() as connection:
             connection.execute(
@@ -51,7 +51,7 @@ class Tokens:
         return token, f"{PREFIX}_{public}_{secret}"
 
     def revoke(self, public: str, now: datetime) -> Token:
-        """Refuse a token from now on, and end its sessions."""
+        """Refuse a token from now on and end its sessions."""
         with self._database.writing() as connection:
             row = self._find(connection, public).first()
             if row is None:
@@ -70,7 +70,7 @@ class Tokens:
             return [Token.from_row(row) for row in connection.execute(mine)]
 
     def by_text(self, text: str) -> Token | None:
-        """The token a text is of, unless it is revoked."""
+        """The token with this text; None if there is none or it is revoked."""
         prefix, _, rest = text.partition("_")
         public, _, secret = rest.partition("_")
         if prefix != PREFIX or not public.isalnum() or not secret:
@@ -94,7 +94,7 @@ class Tokens:
         return secret
 
     def by_session(self, secret: str) -> tuple[Token, datetime] | None:
-        """Whose session it is, and until when."""
+        """The token of a session, and when the session expires."""
         with self._database.reading() as connection:
             row = connection.execute(
                 sa.select(tokens, sessions.c.expires_at)
@@ -106,7 +106,7 @@ class Tokens:
         return Token.from_row(row), row.expires_at
 
     def is_valid(self, token: Token, session: str | None, now: datetime) -> bool:
-        """Whether a token, or a session by its secret, still opens anything."""
+        """Whether a token, or a session given by its secret, is still accepted."""
         if session is not None:
             found = self.by_session(session)
             return found is not None and found[1] > now
