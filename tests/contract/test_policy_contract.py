@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import pytest
 
+from unfit.errors import BadInput
+from unfit.experiments.streaming import policy_of
 from unfit.knobs import knobs
-from unfit.lifecycle.policies import POLICIES, AccuracyFloor, Never
+from unfit.lifecycle.policies import POLICIES, AccuracyFloor, Disparity, Never
 from unfit.lifecycle.policy import Facts, Policy, Verdict
 from unfit.testing import check_policy
 
@@ -23,6 +25,14 @@ def test_every_policy_passes_the_contract(name: str) -> None:
 def test_the_policy_of_another_package_is_found_by_its_entry_point() -> None:
     assert "auc_floor" in POLICIES
     assert POLICIES["auc_floor"].title == "AUC floor"
+
+
+def test_a_study_takes_policies_by_name_and_thresholds_of_the_disparity() -> None:
+    assert policy_of("5%") == Disparity(5.0)
+    for name in POLICIES:
+        assert policy_of(name) == POLICIES[name]()
+    with pytest.raises(BadInput, match="unknown policy 'moon'; there are distance"):
+        policy_of("moon")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
 from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
-from unfit.lifecycle.policies import Always, Disparity, Never
+from unfit.lifecycle.policies import POLICIES, Always, Disparity
 from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import Method, State
 
@@ -35,10 +35,8 @@ class Retrained:
 
 
 def policy_of(name: str) -> Policy:
-    """always, never, or a threshold of the estimated disparity in percent, as `5%`."""
-    if name == "always":
-        return Always()
-    return Never() if name == "never" else Disparity(float(name.rstrip("%")))
+    """A registered policy by its name, or a threshold of the estimated disparity, such as `5%`."""
+    return Disparity(float(name[:-1])) if name.endswith("%") else POLICIES.find(name)()
 
 
 def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
