@@ -28,9 +28,14 @@ def cities() -> list[str]:
 def trained(at: Path) -> tuple[Kept, pa.Table]:
     table = shops(cities())
     kept = make(
-        at / "w", None, table=table, subject=None, row_id=None, max_categories=2,
+        at / "w",
+        None,
+        table=table,
+        subject=None,
+        row_id=None,
+        max_categories=2,
         edit=lambda text: text.replace("min_rows = 1 ", "min_rows = 10"),
-    )  # fmt: skip
+    )
     return kept, table
 
 

@@ -127,9 +127,11 @@ def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:
 def test_the_records_hold_no_equation_about_a_person(tmp_path: Path) -> None:
     """Of one deleted row, the log-loss is what the model says of them, digit by digit."""
     kept = make(
-        tmp_path / "w", None, table=TABLE,
+        tmp_path / "w",
+        None,
+        table=TABLE,
         edit=lambda text: text.replace("min_rows = 1 ", "min_rows = 10"),
-    )  # fmt: skip
+    )
     with kept.open() as ws:
         who = subject(ws)
         ws.forget(subjects=[who])

@@ -87,8 +87,18 @@ def test_a_damaged_source(suffix: str, harm: int, tmp_path: Path) -> None:
         after = snapshot(made.folder)
         after.pop("unfit.db", None)
         assert after == before
-    code, said = run("init", source, "--label", "label", "--subject", "person", "--row-id",
-                     "record", "-w", tmp_path / "other")  # fmt: skip
+    code, said = run(
+        "init",
+        source,
+        "--label",
+        "label",
+        "--subject",
+        "person",
+        "--row-id",
+        "record",
+        "-w",
+        tmp_path / "other",
+    )
     if code != 0:
         refused(code, said)
         assert not (tmp_path / "other").exists()
@@ -108,8 +118,12 @@ def test_a_damaged_configuration(harm: int, kept: Kept, tmp_path: Path) -> None:
         assert snapshot(ours.folder) == before
 
 
-CHECKED = ("artifacts/*.safetensors", "artifacts/*.json", "data/*/manifest.json",
-           "data/*/vocabulary.json")  # fmt: skip
+CHECKED = (
+    "artifacts/*.safetensors",
+    "artifacts/*.json",
+    "data/*/manifest.json",
+    "data/*/vocabulary.json",
+)
 # Rows are checked by size alone: their bytes change when people are forgotten.
 DAMAGES = [(which, harm) for which in CHECKED for harm in range(len(HARMS))] + [
     ("data/*/X.bin", harm) for harm in range(len(TRUNCATIONS))
@@ -194,8 +208,11 @@ def test_files_that_cannot_grow(
     arguments = ["--subject", "p0001"] if verb == "forget" else []
     done = subprocess.run(
         [sys.executable, "-c", FULL, str(limit), verb, *arguments, "-w", str(ours.folder)],
-        capture_output=True, text=True, timeout=120, env=os.environ | {"NUMBA_CACHE_DIR": ""},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"NUMBA_CACHE_DIR": ""},
+    )
     refused(done.returncode, done.stderr)
     with ours.open() as ws:
         assert signature(ws) == before

@@ -117,12 +117,15 @@ def test_new_workspaces_look_at_weights_and_log_loss_and_old_files_still_read(
     init(source, tmp_path / "w", label="label", subject="person", row_id="record")
     text = (tmp_path / "w" / "unfit.toml").read_text()
     assert config.read(tmp_path / "w").policy.retrain_when == (
-        "distance", "log_loss", "disparity",
-    )  # fmt: skip
+        "distance",
+        "log_loss",
+        "disparity",
+    )
     old = [
-        line for line in text.splitlines()
+        line
+        for line in text.splitlines()
         if not line.startswith(("retrain_when", "distance =", "log_loss ="))
-    ]  # fmt: skip
+    ]
     (tmp_path / "w" / "unfit.toml").write_text("\n".join(old))
     assert config.read(tmp_path / "w").policy.retrain_when == ("disparity",)
 

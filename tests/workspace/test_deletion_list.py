@@ -133,8 +133,10 @@ def test_an_edit_is_seen_though_length_and_time_are_as_before(tmp_path: Path) ->
     os.utime(listed.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = listed.path.stat()
     assert (after.st_size, after.st_mtime_ns, after.st_ino) == (
-        before.st_size, before.st_mtime_ns, before.st_ino,
-    )  # fmt: skip
+        before.st_size,
+        before.st_mtime_ns,
+        before.st_ino,
+    )
     assert not listed.agrees(known)
     with pytest.raises(Unavailable, match="was edited"):
         listed.check(known)

@@ -83,9 +83,13 @@ def _base(factory: pytest.TempPathFactory) -> Kept:
             6, "city", pa.array([f"c{int(i**0.5)}" for i in range(400)])
         )
         kept = make(
-            factory.mktemp("base") / "w", None, table=table, norm="fitted", max_categories=9,
+            factory.mktemp("base") / "w",
+            None,
+            table=table,
+            norm="fitted",
+            max_categories=9,
             edit=lambda text: text.replace(*TEN),
-        )  # fmt: skip
+        )
         _made.append(kept)
     return _made[0]
 
@@ -96,9 +100,13 @@ def test_names_that_too_few_hold_leave_the_card_without_a_retraining(tmp_path: P
     rare = pa.array(["often"] * 350 + ["seldom"] * 26 + ["scarce"] * 24)
     table = table.set_column(6, "city", rare)
     kept = make(
-        tmp_path / "w", None, table=table, max_categories=1, row_id="record",
+        tmp_path / "w",
+        None,
+        table=table,
+        max_categories=1,
+        row_id="record",
         edit=lambda text: text.replace(*TEN),
-    )  # fmt: skip
+    )
     with kept.open() as ws:
         city = exported_card(ws)["encoding"]["columns"][-1]
         assert (city["categories"], city["others"]) == (["often"], ["scarce", "seldom"])
@@ -119,9 +127,13 @@ def test_the_fill_of_a_boolean_changes_in_place_where_no_row_needs_it(
         truth[7] = truth[17] = truth[27] = None
     table = pa.table({"flag": truth, "x": rng.normal(size=300), "label": rng.integers(0, 2, 300)})
     kept = make(
-        tmp_path / "w", None, table=table, subject=None, row_id=None,
+        tmp_path / "w",
+        None,
+        table=table,
+        subject=None,
+        row_id=None,
         edit=lambda text: text.replace('scale = "standard"', 'scale = "none"'),
-    )  # fmt: skip
+    )
     with kept.open() as ws:
         assert exported_card(ws)["encoding"]["columns"][0]["fill"] == 0.5
         made = ws.forget(rows=list(range(0, 120, 2)))

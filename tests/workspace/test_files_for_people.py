@@ -72,8 +72,11 @@ def careless() -> object:
 
 @pytest.mark.usefixtures("careless")
 def test_what_a_workspace_writes_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
-    kept = make(tmp_path / "w", None, edit=lambda t: t.replace('audit_window = "none"',
-                                                               'audit_window = "30d"'))  # fmt: skip
+    kept = make(
+        tmp_path / "w",
+        None,
+        edit=lambda t: t.replace('audit_window = "none"', 'audit_window = "30d"'),
+    )
     with kept.open() as ws:
         ws.forget(subjects=["p0003"])
         ws.retrain()
@@ -82,8 +85,9 @@ def test_what_a_workspace_writes_is_its_owners_alone_whatever_the_umask(tmp_path
         assert "unfit.db-wal" in found
         assert "retained" in found
         assert "reports" in found
-        beside = {p.name: stat.S_IMODE(p.stat().st_mode)
-                  for p in kept.folder.parent.glob("*.forgotten*")}  # fmt: skip
+        beside = {
+            p.name: stat.S_IMODE(p.stat().st_mode) for p in kept.folder.parent.glob("*.forgotten*")
+        }
     assert not {name: oct(mode) for name, mode in (found | beside).items() if mode & 0o077}
 
 

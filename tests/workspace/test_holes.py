@@ -31,8 +31,13 @@ def test_a_lost_database_is_said_and_nothing_is_swept(tmp_path: Path) -> None:
         path.unlink()
     before = sorted(str(p) for p in (kept.folder / "data").rglob("*"))
     with kept.open() as ws:
-        for verb in (ws.audit, ws.retrain, ws.prepare, ws.train,
-                     lambda: ws.forget(subjects=["p0001"], dry_run=True)):  # fmt: skip
+        for verb in (
+            ws.audit,
+            ws.retrain,
+            ws.prepare,
+            ws.train,
+            lambda: ws.forget(subjects=["p0001"], dry_run=True),
+        ):
             with pytest.raises(Damaged, match="database"):
                 verb()
     assert sorted(str(p) for p in (kept.folder / "data").rglob("*")) == before
@@ -231,8 +236,10 @@ def test_a_failure_is_told_from_a_delay(
                 ws.forget(subjects=["p0003"])
             after = signature(ws)
             assert (after["active"], after["requests"], after["live"]) == (
-                before["active"], before["requests"], before["live"],
-            )  # fmt: skip
+                before["active"],
+                before["requests"],
+                before["live"],
+            )
         monkeypatch.setattr(points, "observer", None)
         ws.forget(subjects=["p0003"])
         assert not ws.status().purge_due
@@ -279,9 +286,14 @@ def test_names_that_unfit_uses_itself(tmp_path: Path) -> None:
         ["version", "row", "label", "income", "member", "plan", "city", "churned"]
     )
     kept = make(
-        tmp_path / "w", None, table=table, label="churned", subject="version", row_id="row",
+        tmp_path / "w",
+        None,
+        table=table,
+        label="churned",
+        subject="version",
+        row_id="row",
         audit_window="30d",
-    )  # fmt: skip
+    )
     with kept.open() as ws:
         ws.forget(subjects=["p0003"])
         assert ws.audit().audit.acc_dis is not None
@@ -320,8 +332,10 @@ def test_two_workspaces_may_share_a_deletion_list(tmp_path: Path) -> None:
 
 
 def test_a_list_of_another_workspace_is_refused(tmp_path: Path) -> None:
-    one, two = make(tmp_path / "one", None), make(tmp_path / "two", None, row_id=None,
-                                                  ignore=["record"])  # fmt: skip
+    one, two = (
+        make(tmp_path / "one", None),
+        make(tmp_path / "two", None, row_id=None, ignore=["record"]),
+    )
     with one.open() as ws:
         ws.forget(subjects=["p0003"])
     shutil.copy(tmp_path / "one" / "ws.forgotten", tmp_path / "two" / "ws.forgotten")

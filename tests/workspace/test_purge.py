@@ -25,12 +25,17 @@ def table_with_canaries(label: str, age: float = AGE) -> pa.Table:
     table = people.people()
     planted = pa.table(
         {
-            "person": [SUBJECT] * 2, "record": [f"{RECORD}{i}" for i in range(2)],
-            "age": [age] * 2, "income": [INCOME] * 2, "member": [True] * 2, "plan": ["pro"] * 2,
-            "city": [CITY] * 2, "label": [label] * 2,
+            "person": [SUBJECT] * 2,
+            "record": [f"{RECORD}{i}" for i in range(2)],
+            "age": [age] * 2,
+            "income": [INCOME] * 2,
+            "member": [True] * 2,
+            "plan": ["pro"] * 2,
+            "city": [CITY] * 2,
+            "label": [label] * 2,
         },
         schema=table.schema,
-    )  # fmt: skip
+    )
     return pa.concat_tables([table.slice(0, 200), planted, table.slice(200)])
 
 
@@ -80,9 +85,13 @@ def test_canaries_are_gone(
     method: str, label: str, age: float, database: servers.Server | None, tmp_path: Path
 ) -> None:
     kept = make(
-        tmp_path / "w", database, table=table_with_canaries(label, age), method=method, edit=quick,
+        tmp_path / "w",
+        database,
+        table=table_with_canaries(label, age),
+        method=method,
+        edit=quick,
         test_share=0.1,
-    )  # fmt: skip
+    )
     with kept.open() as ws:
         wanted = patterns(ws, label, age)
         before = found(kept.folder, wanted)
@@ -128,9 +137,12 @@ def _rows_in_tables(kept: Kept, wanted: dict[str, bytes]) -> dict[str, list[str]
 def test_rows_are_kept_for_the_audit_window_in_one_place_and_no_longer(tmp_path: Path) -> None:
     window = ('audit_window = "none"', 'audit_window = "30d"')
     kept = make(
-        tmp_path / "w", None, table=table_with_canaries("yes"), test_share=0.1,
+        tmp_path / "w",
+        None,
+        table=table_with_canaries("yes"),
+        test_share=0.1,
         edit=lambda text: text.replace(*window),
-    )  # fmt: skip
+    )
     moment = datetime(2030, 1, 1, tzinfo=UTC)
     with Workspace(kept.folder, clock=lambda: moment) as ws:
         wanted = patterns(ws, "yes")

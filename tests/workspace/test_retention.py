@@ -33,8 +33,10 @@ def test_an_answer_and_a_status_name_the_rows_and_until_when(kept: Kept) -> None
     with Workspace(kept.folder, clock=clock) as ws:
         made = ws.forget(subjects=["p0003"], key="a")
         assert (made.purged, made.purge_due, made.kept_until) == (
-            False, False, START + timedelta(days=30),
-        )  # fmt: skip
+            False,
+            False,
+            START + timedelta(days=30),
+        )
         assert made.kept_rows == made.rows > 0
         clock.now += timedelta(days=10)
         more = ws.forget(subjects=["p0007"], key="b")

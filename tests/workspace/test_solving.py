@@ -48,12 +48,16 @@ def workspace_of(at: Path, table: pa.Table, **options: object) -> Kept:
     """With everybody to erase among the training rows, whatever the draw."""
     for seed in range(20):
         kept = make(
-            at / str(seed), None, table=table, row_id=None, trained=False,
+            at / str(seed),
+            None,
+            table=table,
+            row_id=None,
+            trained=False,
             edit=lambda text, seed=seed: text.replace("seed = 0", f"seed = {seed}").replace(
                 "min_rows = 1 ", "min_rows = 10"
             ),
             **options,
-        )  # fmt: skip
+        )
         with kept.open() as ws:
             ws.train()
             with ws.session() as session:

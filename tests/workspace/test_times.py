@@ -44,11 +44,17 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(
         {
-            "forget.submitted": 1000, "forget.taken": 1, "forget.unlearned": 20,
-            "forget.artifacts-written": 300, "forget.listed": 4000, "purge.start": 1e6,
-            "train.rows-spooled": 7, "train.committed": 1e6, "retrain.trained": 9,
+            "forget.submitted": 1000,
+            "forget.taken": 1,
+            "forget.unlearned": 20,
+            "forget.artifacts-written": 300,
+            "forget.listed": 4000,
+            "purge.start": 1e6,
+            "train.rows-spooled": 7,
+            "train.committed": 1e6,
+            "retrain.trained": 9,
         }
-    )  # fmt: skip
+    )
     monkeypatch.setattr(points, "observer", made.reached)
     for module in (erasure, training, retraining):
         monkeypatch.setattr(module, "Stopwatch", partial(Stopwatch, made))

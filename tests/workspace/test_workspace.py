@@ -79,9 +79,11 @@ def test_forgetting_is_the_estimators_unlearning(method: str, tmp_path: Path) ->
             assert len(rows)
             state, method_ = loaded.state, loaded.method
             expected = method_.unlearn(
-                method_.prepare(state, loaded.data.shared()), loaded.data.shared(), rows,
+                method_.prepare(state, loaded.data.shared()),
+                loaded.data.shared(),
+                rows,
                 session.rng(2),
-            )  # fmt: skip
+            )
         made = ws.forget(subjects=["p0003"])
         assert (made.action, made.version) == ("update", 2)
         np.testing.assert_allclose(weights(ws), expected.weights, rtol=1e-8, atol=1e-12)
@@ -174,8 +176,10 @@ def test_a_dry_run_changes_nothing_and_foresees_what_happens(workspace: Workspac
     made = workspace.forget(subjects=["p0001", "nobody"])
     assert foreseen.dry_run
     assert (foreseen.rows, foreseen.unknown, foreseen.action) == (
-        made.rows, made.unknown, made.action,
-    )  # fmt: skip
+        made.rows,
+        made.unknown,
+        made.action,
+    )
     assert foreseen.estimate == pytest.approx(made.estimate)
 
 
@@ -324,8 +328,15 @@ def test_predictions_are_those_of_the_model_and_name_its_version(
     asked = people.write(table, tmp_path / "new.csv")
     first = workspace.predict(asked)
     assert first.table is not None
-    assert first.table.column_names == ["row", "record", "person", "prediction", "p_no", "p_yes",
-                                        "version"]  # fmt: skip
+    assert first.table.column_names == [
+        "row",
+        "record",
+        "person",
+        "prediction",
+        "p_no",
+        "p_yes",
+        "version",
+    ]
     out = tmp_path / "out.parquet"
     made = workspace.predict(people.write(table, tmp_path / "new.parquet"), out)
     assert (made.rows, made.version) == (50, 1)
@@ -350,8 +361,13 @@ def test_a_rebuilt_workspace_leaves_out_whom_the_list_names(tmp_path: Path) -> N
     import shutil
 
     shutil.rmtree(kept.folder)
-    made = init(tmp_path / "w" / "people.parquet", kept.folder, label="label", subject="person",
-                row_id="record")  # fmt: skip
+    made = init(
+        tmp_path / "w" / "people.parquet",
+        kept.folder,
+        label="label",
+        subject="person",
+        row_id="record",
+    )
     assert made.listed
     with Workspace(kept.folder) as ws:
         ws.train()
@@ -363,9 +379,12 @@ def test_a_rebuilt_workspace_leaves_out_whom_the_list_names(tmp_path: Path) -> N
 def test_verbs_before_training_say_what_to_do(untrained: Kept, tmp_path: Path) -> None:
     with untrained.copy(tmp_path / "w").open() as ws:
         for verb in (
-            lambda: ws.forget(subjects=["p0001"]), lambda: ws.audit(), lambda: ws.retrain(),
-            lambda: ws.active_model(), lambda: ws.submit(rows=["r1"]),
-        ):  # fmt: skip
+            lambda: ws.forget(subjects=["p0001"]),
+            lambda: ws.audit(),
+            lambda: ws.retrain(),
+            lambda: ws.active_model(),
+            lambda: ws.submit(rows=["r1"]),
+        ):
             with pytest.raises(Unavailable, match="unfit train"):
                 verb()
         assert ws.status().version is None
