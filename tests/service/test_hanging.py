@@ -145,7 +145,7 @@ def test_a_service_ends_a_worker_that_hangs_and_starts_another(
             ws.submit(subjects=["p0003"])
             until(lambda: ws.store.requests.counts()["applied"] == 1, "the erasure")
             assert not lives(pid)
-            until(watch.lives, "better news")
+            until(watch.is_alive, "better news")
         finally:
             stop.set()
             thread.join(60)
@@ -203,12 +203,12 @@ def test_a_worker_that_is_stopped_is_not_said_to_be_there_however_seldom_one_ask
 ) -> None:
     with kept.open() as ws, ended(start(kept.folder)) as far:
         watch = heartbeat.Heartbeat(ws.store)
-        until(watch.lives, "a worker")
+        until(watch.is_alive, "a worker")
         os.kill(far.pid, signal.SIGSTOP)
         until(lambda: stopped(far), "its stop")
         assert not watch.is_alive()  # asked once, whatever its last beat was
         os.kill(far.pid, signal.SIGCONT)
-        until(watch.lives, "its beat")
+        until(watch.is_alive, "its beat")
         monkeypatch.setattr(holder, "here", lambda: "another machine/1")
         os.kill(far.pid, signal.SIGSTOP)
         until(lambda: not watch.is_alive(), "the news")
