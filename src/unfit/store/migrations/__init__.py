@@ -1,4 +1,4 @@
-"""The way of the schema, one file a step; `upgrade` brings a database to the last one."""
+"""The migrations of the schema, one file each; `upgrade` brings a database up to date."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import sqlalchemy as sa
 
 from unfit.errors import Damaged, Unavailable
 
-HEAD = "0008"
+_FOLDER = Path(__file__).parent
+HEAD = max(path.name[:4] for path in (_FOLDER / "versions").glob("[0-9]*.py"))
 
 
 def up_to_date(engine: sa.Engine) -> bool:
@@ -27,7 +28,7 @@ def upgrade(engine: sa.Engine) -> None:
     from alembic.config import Config
 
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent))
+    config.set_main_option("script_location", str(_FOLDER))
     sqlite = engine.dialect.name == "sqlite"
     with engine.connect() as connection:
         if sqlite:  # a table that others point at may be made anew
