@@ -8,6 +8,7 @@ by their public half, and exceptions by their kind and place.
 import logging
 import sys
 import threading
+import time
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener
 from queue import Empty, SimpleQueue
@@ -19,15 +20,25 @@ MAX_MESSAGE = 500  # characters of what a library says
 log = logging.getLogger("unfit.service")
 
 
-def log_event(logger: logging.Logger, event: str, **facts: Any) -> None:
-    """Log an event with its facts.
+class EventRecord(logging.LogRecord):
+    """An event with its facts.
 
-    The record is made here because `Logger.info` would search the stack for the caller, which no
-    line contains and every request would pay for.
+    Every request makes one, so only what a line contains is set: `LogRecord` would also split the
+    caller's path and look up thread and process, and `Logger.info` would search the stack for it.
     """
-    record = logging.LogRecord(logger.name, logging.INFO, "", 0, event, None, None)
-    record.facts = facts
-    logger.handle(record)
+
+    levelno, levelname = logging.INFO, "INFO"
+    args = exc_info = exc_text = stack_info = None
+    pathname = filename = module = ""
+    lineno = 0
+
+    def __init__(self, name: str, event: str, facts: dict[str, Any]) -> None:
+        self.name, self.msg, self.facts = name, event, facts
+        self.created = time.time()
+
+
+def log_event(logger: logging.Logger, event: str, **facts: Any) -> None:
+    logger.handle(EventRecord(logger.name, event, facts))
 
 
 def failed_in(error: BaseException) -> str:
@@ -47,20 +58,23 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        facts = getattr(record, "facts", None)
-        if facts is None:
-            return _json({"at": at, "event": "log", **self._facts(record)})
-        return _json({"at": at, "event": record.msg, **facts})
+        if isinstance(record, EventRecord):
+            content = {"at": at, "event": record.msg, **record.facts}
+        else:
+            content = {"at": at, "event": "log", **_describe(record)}
+        return to_json(content, fallback=str).decode()
 
-    def _facts(self, record: logging.LogRecord) -> dict[str, str]:
-        facts = {
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": _message(record)[:MAX_MESSAGE],
-        }
-        if record.exc_info and record.exc_info[1] is not None:
-            facts["failure"] = failed_in(record.exc_info[1])
-        return facts
+
+def _describe(record: logging.LogRecord) -> dict[str, str]:
+    """What another library logged."""
+    facts = {
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": _message(record)[:MAX_MESSAGE],
+    }
+    if record.exc_info and record.exc_info[1] is not None:
+        facts["failure"] = failed_in(record.exc_info[1])
+    return facts
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -68,10 +82,6 @@ def _message(record: logging.LogRecord) -> str:
         return record.getMessage()
     except Exception:  # arguments that do not fit the format must not end in a traceback here
         return str(record.msg)
-
-
-def _json(content: dict[str, Any]) -> str:
-    return to_json(content, fallback=str).decode()
 
 
 class JsonLinesHandler(logging.Handler):
@@ -125,6 +135,9 @@ class _BatchListener(QueueListener):
                 self._handler.flush()
                 self._stopping.wait(self._seconds)
 
+    def handle(self, record: logging.LogRecord) -> None:
+        self._handler.emit(record)  # without its lock: only this thread uses it
+
     def stop(self) -> None:
         self._stopping.set()
         super().stop()
@@ -151,7 +164,6 @@ class LogOutput:
 
     def install(self) -> None:
         """From now on everything this process has to say goes here."""
-        self.handler.addFilter(_is_event_or_warning)
         logging.getLogger().handlers = [self.handler]
         for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "unfit", log.name):
             logging.getLogger(name).handlers = []
@@ -178,10 +190,6 @@ class LogOutput:
     ) -> None:
         self.close()
         _crashed(error, "main thread")
-
-
-def _is_event_or_warning(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.WARNING or hasattr(record, "facts")
 
 
 def _crashed(error: BaseException | None, where: str) -> None:
