@@ -14,6 +14,7 @@ import draw_erasure as drawing  # noqa: E402  # it lies in tools/
 MOST_FILES = 30
 HOOKS = {
     ("core/factors.py", "methods/onestep.py"),  # the product with the matrix to be solved
+    ("core/kernels/parallel.py", "core/objective.py"),  # what each thread does
     ("disk.py", "workspace/lock.py"),  # may this process still change files?
     ("store/database.py", "workspace/deletion_list.py"),  # the key of the digests
 }

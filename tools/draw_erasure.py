@@ -5,7 +5,8 @@ unfit to another, and writes the files in the order they are first entered, room
 docs/erasure.svg and to the list in docs/design.md. `--check` fails if they are not up to date.
 
 The way goes down, from the workspace to the lifecycle, the methods, the engines and the core. The
-store and the data lie beside it: the workspace calls them, and they answer. Single modules such as
+compiled kernels lie below it. The store and the data lie beside it: the workspace calls them, and
+they answer. Single modules such as
 disk.py are shared by all.
 """
 
@@ -35,7 +36,8 @@ BEGIN, END = (
 SOURCE = Path(unfit.__file__).parent
 DOWN = ("workspace", "lifecycle", "methods", "engines", "core")  # each may call those after it
 BESIDE = ("store", "data")  # called by the workspace; may call core
-ROOMS = (*DOWN, *BESIDE, "shared")
+KERNELS = "kernels"  # core/kernels: compiled loops, called by the core and below everything
+ROOMS = (*DOWN, KERNELS, *BESIDE, "shared")
 
 
 @dataclass
@@ -68,7 +70,9 @@ class Trace:
 
 def room_of(file: str) -> str:
     """The room of a file, by its path inside the package; single modules are shared by all."""
-    room, found, _ = file.partition("/")
+    room, found, rest = file.partition("/")
+    if rest.startswith(f"{KERNELS}/"):
+        return KERNELS
     return room if found else "shared"
 
 
@@ -76,6 +80,8 @@ def may_call(caller: str, callee: str) -> bool:
     """Whether calls from one room into another go down, or aside into the store and the data."""
     if callee == "shared" or caller == callee:
         return True
+    if callee == KERNELS or caller == KERNELS:
+        return caller != KERNELS
     if caller in BESIDE or caller == "shared":
         return callee == "core"
     if callee in BESIDE:
@@ -161,6 +167,7 @@ COLOURS = {
     "methods": "#f6dce0",
     "engines": "#fbeecb",
     "core": "#d9ecea",
+    "kernels": "#cfe3f3",
     "shared": "#e9e9e9",
 }
 
@@ -260,7 +267,7 @@ def files_listed(page: str) -> set[str]:
     listed = page.partition(BEGIN)[2].partition(END)[0]
     found: set[str] = set()
     for room, files in re.findall(r"^- \*\*(\w+)\*\*: (.*)$", listed, re.MULTILINE):
-        prefix = "" if room == "shared" else f"{room}/"
+        prefix = {"shared": "", KERNELS: "core/"}.get(room, f"{room}/")
         found.update(prefix + name for name in re.findall(r"`([^`]+)`", files))
     return found
 
