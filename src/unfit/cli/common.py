@@ -44,7 +44,9 @@ FORMAT = typer.Option(
 def find_workspace(named: Path | None) -> Path:
     if named is not None:
         return named
-    return Path() if Path("unfit.toml").is_file() else Path(DEFAULT)
+    from unfit.workspace.layout import CONFIG_FILE
+
+    return Path() if Path(CONFIG_FILE).is_file() else Path(DEFAULT)
 
 
 @contextmanager

@@ -169,6 +169,7 @@ def _as_dict(created: "Created") -> dict[str, object]:
 
 def _show(created: "Created", with_subjects: bool) -> None:
     from unfit.data.dialect import Dialect
+    from unfit.workspace.layout import Layout
 
     found = ", ".join(f"{n} {kind}" for kind, n in _kinds(created).items() if n)
     typer.echo(f"{created.rows:,} rows, columns: {found}")
@@ -194,4 +195,4 @@ def _show(created: "Created", with_subjects: bool) -> None:
         typer.echo(
             "there is a deletion list beside the workspace; whoever it names will be left out"
         )
-    typer.echo(f"every choice is in {created.folder / 'unfit.toml'}; next: unfit train")
+    typer.echo(f"every choice is in {Layout(created.folder).config}; next: unfit train")
