@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 from unfit.audit import Audit, Question, compare
-from unfit.lifecycle.policy import Disparity, Distance, LogLoss
+from unfit.lifecycle.policies import Disparity, Distance, LogLoss
 from unfit.methods import State
 from unfit.stopwatch import Stopwatch
 from unfit.workspace import Workspace, init
