@@ -93,11 +93,11 @@ def _open(folder: Path, with_token: bool = True) -> "tuple[ServiceTable, str | N
     with Workspace(folder) as ws:
         if ws.store.versions.active() is None:
             raise Untrained
-        access = ws.store.tokens
-        some = any(t.revoked_at is None and "admin" in t.roles for t in access.all())
+        tokens = ws.store.tokens
+        some = any(t.revoked_at is None and "admin" in t.roles for t in tokens.all())
         first = None
         if with_token and not some:
-            _, first = access.create("first", ["admin"], now())
+            _, first = tokens.create("first", ["admin"], now())
         return ws.config.service, first
 
 

@@ -41,8 +41,8 @@ def create(
                 raise BadInput(f"there is no role {one!r}; there are {', '.join(ROLES)}")
         if not name.strip() or len(name) > 200 or not name.isprintable():
             raise BadInput("the token's name must be a line of text of at most 200 characters")
-        with _access(workspace) as (access, now):
-            made, text = access.create(name, role, now)
+        with _open_tokens(workspace) as (tokens, now):
+            made, text = tokens.create(name, role, now)
         if as_json:
             roles = sorted(made.roles)
             print_json({"id": made.public, "name": name, "roles": roles, "token": text})
@@ -56,8 +56,8 @@ def create(
 @app.command("list")
 def list_tokens(workspace: WorkspaceOption = None, as_json: JsonOption = False) -> None:
     """List all tokens, without their texts."""
-    with errors(), _access(workspace) as (access, _):
-        found = access.all()
+    with errors(), _open_tokens(workspace) as (tokens, _):
+        found = tokens.all()
     if as_json:
         shown = [
             {
@@ -89,13 +89,13 @@ def revoke(
     workspace: WorkspaceOption = None,
 ) -> None:
     """Refuse a token from now on, and end its sessions."""
-    with errors(), _access(workspace) as (access, now):
-        gone = access.revoke(id, now)
+    with errors(), _open_tokens(workspace) as (tokens, now):
+        gone = tokens.revoke(id, now)
         typer.echo(f"{gone.public} ({gone.name}) is refused from now on")
 
 
 @contextmanager
-def _access(workspace: Path | None) -> "Iterator[tuple[Tokens, datetime]]":
+def _open_tokens(workspace: Path | None) -> "Iterator[tuple[Tokens, datetime]]":
     from unfit.clock import now
     from unfit.workspace.reader import WorkspaceReader
 
