@@ -210,9 +210,10 @@ def test_every_number_of_the_api_has_a_line() -> None:
     for name, schema in vars(schemas).items():
         if isinstance(schema, type) and issubclass(schema, BaseModel) and name.endswith("Out"):
             shown |= {
-                f"{name}.{field}" for field, info in schema.model_fields.items()
+                f"{name}.{field}"
+                for field, info in schema.model_fields.items()
                 if _numeric(info.annotation)
-            }  # fmt: skip
+            }
     assert len(shown) >= 25
     assert not missing("API", shown)
 
@@ -451,10 +452,12 @@ def test_forget_says_how_long_the_commit_the_purge_and_the_command_took(
 @pytest.mark.slow
 def test_the_demo_says_what_its_requests_answered(tmp_path: Path) -> None:
     answers = [
-        _answer(1, 0.010, 0.1, "update", 0.3), _answer(2, 0.030, 0.3, "update", 0.5),
-        _answer(3, 0.020, 0.2, "update", 0.1), _answer(4, 2.0, 0.4, "retrain", 2.5),
+        _answer(1, 0.010, 0.1, "update", 0.3),
+        _answer(2, 0.030, 0.3, "update", 0.5),
+        _answer(3, 0.020, 0.2, "update", 0.1),
+        _answer(4, 2.0, 0.4, "retrain", 2.5),
         _answer(5, 3.0, 0.5, "retrain", 2.6),
-    ]  # fmt: skip
+    ]
     kept = make(tmp_path / "w", None)
     with kept.open() as ws:
         wave = story._wave("random", answers, ws)
@@ -469,10 +472,20 @@ def test_the_demo_says_what_its_requests_answered(tmp_path: Path) -> None:
 
 def _answer(n: int, seconds: float, purge: float, action: str, estimate: float) -> Forgotten:
     return Forgotten(
-        key=f"k{n}", rows=2 * n, subjects=n, repeated=(), unknown=(), version=n, action=action,
-        reason="", estimate=estimate, threshold=2.0, seconds=seconds, purged=True,
+        key=f"k{n}",
+        rows=2 * n,
+        subjects=n,
+        repeated=(),
+        unknown=(),
+        version=n,
+        action=action,
+        reason="",
+        estimate=estimate,
+        threshold=2.0,
+        seconds=seconds,
+        purged=True,
         purge_seconds=purge,
-    )  # fmt: skip
+    )
 
 
 # --- documents ---------------------------------------------------------------------------------

@@ -148,9 +148,13 @@ def test_without_data(rows):
 def test_a_frame_with_categories_and_labels(rows):
     """A category that only the forgotten had leaves with them, and takes its column along."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({
-        "age": rng.uniform(20, 70, 80), "city": rng.choice(["a", "b"], 80),
-    }, index=[f"p{i}" for i in range(80)])  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "age": rng.uniform(20, 70, 80),
+            "city": rng.choice(["a", "b"], 80),
+        },
+        index=[f"p{i}" for i in range(80)],
+    )
     frame.loc["p7", "city"] = "nowhere else"
     frame.loc["p8", "age"] = np.nan
     y = (frame["age"].fillna(40) > 45).astype(int)

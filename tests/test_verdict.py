@@ -152,8 +152,12 @@ def test_weights_in_use_that_are_not_the_centre_and_its_noise_are_seen(
     if sigma > 0.1:  # which hides one row
         assert "of the weights before noise" in good.reason
     noise = state.weights - state.kept_centre
-    for served in (100 + 100 * sigma + 0 * noise, state.kept_centre + 8 * noise,
-                   state.kept_centre + noise / 50, state.kept_centre.copy()):  # fmt: skip
+    for served in (
+        100 + 100 * sigma + 0 * noise,
+        state.kept_centre + 8 * noise,
+        state.kept_centre + noise / 50,
+        state.kept_centre.copy(),
+    ):
         clf._state = replace(state, weights=served)
         bad = clf.audit(random_state=1)
         assert bad.outcome == "not forgotten", bad.verdict
@@ -164,8 +168,12 @@ def test_added_noise_is_what_it_is_said_to_be_or_not() -> None:
     """Against SciPy's distribution."""
     for degrees in (1, 13, 5000):
         least, most = stats.chi2.ppf(1e-6, degrees), stats.chi2.isf(1e-6, degrees)
-        for length, expected in ((0.99 * least, False), (1.01 * least, True),
-                                 (0.99 * most, True), (1.01 * most, False)):  # fmt: skip
+        for length, expected in (
+            (0.99 * least, False),
+            (1.01 * least, True),
+            (0.99 * most, True),
+            (1.01 * most, False),
+        ):
             added = Added(sigma=1.0, low=float(length), high=float(length), degrees=degrees)
             assert added.is_noise is expected
     assert not Added(sigma=1.0, low=np.nan, high=np.nan, degrees=3).is_noise
@@ -228,9 +236,14 @@ def test_the_limit_divides_forgotten_from_not(left: float, n: int) -> None:
 
 @pytest.mark.parametrize(
     ("updated", "n", "outcome"),
-    [(0.01, 1, "forgotten"), (0.1, 1, "cannot tell"), (1.0, 1, "not forgotten"),
-     (1.0, 50, "cannot tell"), (10.0, 50, "not forgotten")],
-)  # fmt: skip
+    [
+        (0.01, 1, "forgotten"),
+        (0.1, 1, "cannot tell"),
+        (1.0, 1, "not forgotten"),
+        (1.0, 50, "cannot tell"),
+        (10.0, 50, "not forgotten"),
+    ],
+)
 def test_without_the_deleted_rows_single_rows_are_the_measure(
     updated: float, n: int, outcome: str
 ) -> None:
@@ -289,8 +302,21 @@ def test_lengths_and_influences_are_those_of_their_definitions() -> None:
 
 
 def test_a_report_from_before_such_verdicts_says_that_it_cannot_tell() -> None:
-    old = {"n_remaining": 10, "n_deleted": 1, "accuracy_updated": 0.5, "accuracy_retrained": 0.5,
-           "acc_err": 0.0, "deleted_accuracy_updated": None, "deleted_accuracy_retrained": None,
-           "acc_dis": None, "acc_dis_spread": None, "weight_distance": 0.1, "residual": 0.0,
-           "predictions_differ": 0.0, "threshold": 1.0, "draws": 1, "disparities": []}  # fmt: skip
+    old = {
+        "n_remaining": 10,
+        "n_deleted": 1,
+        "accuracy_updated": 0.5,
+        "accuracy_retrained": 0.5,
+        "acc_err": 0.0,
+        "deleted_accuracy_updated": None,
+        "deleted_accuracy_retrained": None,
+        "acc_dis": None,
+        "acc_dis_spread": None,
+        "weight_distance": 0.1,
+        "residual": 0.0,
+        "predictions_differ": 0.0,
+        "threshold": 1.0,
+        "draws": 1,
+        "disparities": [],
+    }
     assert Audit.of(old).passed is None

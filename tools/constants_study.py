@@ -198,9 +198,15 @@ def workspace(name: str, at: Path, rows: int | None = None) -> Path:
     parquet.write_table(table.slice(0, rows) if rows else table, at / "data.parquet")
     ignore = [column for column in source.ignore if column in table.column_names]
     init(
-        at / "data.parquet", at / "ws", label=source.label, subject=source.subject,
-        ignore=ignore, norm="fitted", random_state=0, threshold=100.0,
-    )  # fmt: skip
+        at / "data.parquet",
+        at / "ws",
+        label=source.label,
+        subject=source.subject,
+        ignore=ignore,
+        norm="fitted",
+        random_state=0,
+        threshold=100.0,
+    )
     with Workspace(at / "ws") as ws:
         ws.train()
     return at
@@ -437,16 +443,23 @@ def main(
             print(sequences(name, range(2) if quick else numbers, 3, rows), flush=True)
     if "rate" in parts:
         heads = (
-            "data", "people, one at a time", "retrainings per 1,000", "in the worst order",
-            "orders without any", "cards rewritten in place per 1,000", "what changed",
-        )  # fmt: skip
+            "data",
+            "people, one at a time",
+            "retrainings per 1,000",
+            "in the worst order",
+            "orders without any",
+            "cards rewritten in place per 1,000",
+            "what changed",
+        )
         print(f"| {' | '.join(heads)} |")
         print("|---|---:|---:|---:|---:|---:|---|")
         for name in own:
             print(rate(name, *((2, 100) if quick else (20, 1000)), rows), flush=True)
     if "accuracy" in parts:
-        print("| data | unrounded | rounded | lost, points | unrounded, norm fitted | rounded | "
-              "lost, points |")  # fmt: skip
+        print(
+            "| data | unrounded | rounded | lost, points | unrounded, norm fitted | rounded | "
+            "lost, points |"
+        )
         print("|---|---:|---:|---:|---:|---:|---:|")
         for name in names:
             print(accuracy(name, 1 if quick else 3, rows), flush=True)

@@ -32,18 +32,29 @@ def main() -> None:
         contender = next(c for c in CONTENDERS.values() if c.label == row["method"])
         tau = next(t for t in contender.taus if t.label == row["tau"])
         assert entry.volumes is not None
-        run = Run("timing", entry.name, "targeted-informed", entry.volumes[2], contender.name,
-                  tau.name, 1.0)  # fmt: skip
+        run = Run(
+            "timing",
+            entry.name,
+            "targeted-informed",
+            entry.volumes[2],
+            contender.name,
+            tau.name,
+            1.0,
+        )
         if entry.name in given.without or run in known:
             continue
-        append(given.folder / "kept.journal", run, {
-            "seconds_unlearn": float(row["unlearn, ms"]) / 1e3,
-            "seconds_prepare": float(row["prepare, ms"]) / 1e3,
-            "seconds_retrain_sgd": float(row["SGD, ms"]) / 1e3,
-            "seconds_retrain_exact": float(row["exact, ms"]) / 1e3,
-            "seconds_spent": 0.0,
-            "kept": True,
-        })  # fmt: skip
+        append(
+            given.folder / "kept.journal",
+            run,
+            {
+                "seconds_unlearn": float(row["unlearn, ms"]) / 1e3,
+                "seconds_prepare": float(row["prepare, ms"]) / 1e3,
+                "seconds_retrain_sgd": float(row["SGD, ms"]) / 1e3,
+                "seconds_retrain_exact": float(row["exact, ms"]) / 1e3,
+                "seconds_spent": 0.0,
+                "kept": True,
+            },
+        )
         kept += 1
     print(f"{kept} times kept")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from unfit.experiments.agreement import Agreement
 from unfit.experiments.claims import Claim
 from unfit.experiments.significance import LEVEL
-from unfit.experiments.study import Drawn, Outcome, Study, reproduce
+from unfit.experiments.study import Drawn, Study, StudyResult, reproduce
 from unfit.pages.reproduction import CORRECTED, reproduction_page, speed_check
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -54,19 +54,28 @@ def main(folder: Path) -> None:
     (DOCS / "reproduction.md").write_text(document(outcome), encoding="utf-8")
 
 
-def document(outcome: Outcome) -> str:
+def document(outcome: StudyResult) -> str:
     lines = [
-        "# The paper, reproduced", "",
+        "# The paper, reproduced",
+        "",
         f"{_how_much(outcome)} of *Certifiable Machine Unlearning for Linear Models* (Mahadevan "
         "and Mathioudakis), run with unfit on real data, beside what the authors published. This "
-        "page is written by `tools/write_reproduction.py` from the runs of", "",
-        "```console", "$ UNFIT_DATA=... unfit reproduce all", "```", "",
+        "page is written by `tools/write_reproduction.py` from the runs of",
+        "",
+        "```console",
+        "$ UNFIT_DATA=... unfit reproduce all",
+        "```",
+        "",
         f"{outcome.finished:,} runs; {_cost(outcome)} {_machine(outcome)}{_missing(outcome)} HIGGS "
         "is a real "
         "subset of the UCI set; EPSILON was not to be had. How to add a method, a data set or a "
-        "law: [extending.md](extending.md).", "",
-        "## What the paper claims", "", HOW, "",
-    ]  # fmt: skip
+        "law: [extending.md](extending.md).",
+        "",
+        "## What the paper claims",
+        "",
+        HOW,
+        "",
+    ]
     lines += claim_lines(outcome.claims)
     lines += ["## Beside the published values", ""]
     lines += agreement_lines(outcome.agreements)
@@ -77,9 +86,13 @@ def document(outcome: Outcome) -> str:
             f"published {theirs:g}x; {exact:.3g}x against the fastest exact one.{reached}"
         )
     if len(outcome.farther):
-        lines += ["", "Values over half of a bound:", "",
-                  "| data set | case | fraction | rows | ours | published | difference | why |",
-                  "|---|---|---:|---|---:|---:|---:|---|"]  # fmt: skip
+        lines += [
+            "",
+            "Values over half of a bound:",
+            "",
+            "| data set | case | fraction | rows | ours | published | difference | why |",
+            "|---|---|---:|---|---:|---:|---:|---|",
+        ]
         for row in outcome.farther.to_dict("records"):
             lines.append(
                 f"| {row['dataset']} | {row['case']} | {row['fraction']} | {row['part']} | "
@@ -93,16 +106,25 @@ def document(outcome: Outcome) -> str:
         if len(drawn.pictures) > 1:
             continue
         where = f"The paper's {plan.number}. " if plan.number else ""
-        lines += [f"### {plan.title}", "", f"![{plan.title}](reproduction/{plan.name}.png)", "",
-                  f"{where}{plan.caption}", ""]  # fmt: skip
+        lines += [
+            f"### {plan.title}",
+            "",
+            f"![{plan.title}](reproduction/{plan.name}.png)",
+            "",
+            f"{where}{plan.caption}",
+            "",
+        ]
     lines += ["## Tables", ""]
     for table in outcome.tables:
         lines += [f"### {table.title}", ""]
         if len(table.rows) <= SHOWN:
             lines += [table.markdown()]
         else:
-            lines += [f"{len(table.rows)} rows: [text](reproduction/{table.name}.txt), "
-                      f"[CSV](reproduction/{table.name}.csv).", ""]  # fmt: skip
+            lines += [
+                f"{len(table.rows)} rows: [text](reproduction/{table.name}.txt), "
+                f"[CSV](reproduction/{table.name}.csv).",
+                "",
+            ]
         if table.note:
             lines += [table.note, ""]
     for drawn in shown(outcome):
@@ -115,12 +137,12 @@ def document(outcome: Outcome) -> str:
     return "\n".join(lines) + "\n"
 
 
-def shown(outcome: Outcome) -> list[Drawn]:
+def shown(outcome: StudyResult) -> list[Drawn]:
     """The figures that have enough of their runs."""
     return [drawn for drawn in outcome.figures if drawn.share >= ENOUGH]
 
 
-def _left_out(outcome: Outcome) -> list[str]:
+def _left_out(outcome: StudyResult) -> list[str]:
     without = [drawn for drawn in outcome.figures if drawn.share < ENOUGH]
     if not without:
         return []
@@ -128,8 +150,9 @@ def _left_out(outcome: Outcome) -> list[str]:
     return [
         f"Left out, since less than {100 * ENOUGH:.0f} % of their runs were done (in brackets, how "
         "many): "
-        f"{listed}. `unfit reproduce all --resume` does the rest.", "",
-    ]  # fmt: skip
+        f"{listed}. `unfit reproduce all --resume` does the rest.",
+        "",
+    ]
 
 
 def claim_lines(claims: Sequence[Claim]) -> list[str]:
@@ -150,13 +173,13 @@ def agreement_lines(agreements: Sequence[Agreement]) -> list[str]:
     ]
 
 
-def _how_much(outcome: Outcome) -> str:
+def _how_much(outcome: StudyResult) -> str:
     if outcome.missing:
         return "Some figures and tables"
     return "Every figure and table"
 
 
-def _missing(outcome: Outcome) -> str:
+def _missing(outcome: StudyResult) -> str:
     """What the plans name and was not run, by kind and data set."""
     if not outcome.missing:
         return ""
@@ -165,7 +188,7 @@ def _missing(outcome: Outcome) -> str:
     return f" {len(outcome.missing):,} more that the plans name were not run: {listed}."
 
 
-def _cost(outcome: Outcome) -> str:
+def _cost(outcome: StudyResult) -> str:
     """Seconds that the runs took: beside each other, and alone."""
     frame = outcome.findings.frame
     alone = frame["kind"].isin(["timing", "stream"])
@@ -179,7 +202,7 @@ def _cost(outcome: Outcome) -> str:
     return f"{said}, and {after / 3600:.1f} hours of times and streams alone on the machine."
 
 
-def _machine(outcome: Outcome) -> str:
+def _machine(outcome: StudyResult) -> str:
     found = outcome.machine
     versions = found["versions"]
     assert isinstance(versions, dict)

@@ -30,10 +30,13 @@ class Case:
         of = [self.remaining & (codes == c) for c in (0, 1)]
         self.counts = tuple(int(mask.sum()) for mask in of)
         self.class_split = ClassSplit.of(
-            self.hessian(self.remaining), self.hessian(of[0], l2=0),
-            np.array([self.gradient(mask, l2=0) for mask in of]), self.counts,
-            l2 * sum(self.counts), X.dtype,
-        )  # fmt: skip
+            self.hessian(self.remaining),
+            self.hessian(of[0], l2=0),
+            np.array([self.gradient(mask, l2=0) for mask in of]),
+            self.counts,
+            l2 * sum(self.counts),
+            X.dtype,
+        )
 
     def hessian(self, mask, l2=None):
         return reference.hessian(self.W[0], self.dense[mask], self.l2 if l2 is None else l2)
@@ -60,10 +63,12 @@ class Case:
 
 
 @given(
-    seed=st.integers(0, 1000), p=st.integers(1, 30), intercept=st.booleans(),
+    seed=st.integers(0, 1000),
+    p=st.integers(1, 30),
+    intercept=st.booleans(),
     dtype=st.sampled_from(["float32", "float64"]),
     shares=st.sampled_from([(0.1, 0.1), (0.8, 0), (0, 0.7), (0.9, 0.3), (0.3, 1), (1, 0), (0, 0)]),
-)  # fmt: skip
+)
 def test_gradient_and_solution_are_those_of_the_dense_sums(seed, p, intercept, dtype, shares):
     case = Case(seed, p=p, dtype=dtype, intercept=intercept)
     gone = case.drawn(shares)

@@ -35,10 +35,14 @@ def assert_sums(found, expected, dtype, count):
 
 
 @given(
-    seed=st.integers(0, 1000), n=st.integers(1, 150), p=st.integers(1, 70),
-    n_classes=st.sampled_from([2, 3]), dtype=st.sampled_from(["float32", "float64"]),
-    intercept=st.booleans(), share=st.sampled_from([0, 0.1, 0.7, 1]),
-)  # fmt: skip
+    seed=st.integers(0, 1000),
+    n=st.integers(1, 150),
+    p=st.integers(1, 70),
+    n_classes=st.sampled_from([2, 3]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    intercept=st.booleans(),
+    share=st.sampled_from([0, 0.1, 0.7, 1]),
+)
 def test_sums_at_an_index_are_those_of_the_plain_formulae(
     seed, n, p, n_classes, dtype, intercept, share
 ):

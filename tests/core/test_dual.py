@@ -25,9 +25,13 @@ def problem(n=60, p=300, classes=2, seed=0, dtype=np.float64):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    n=st.integers(2, 40), p=st.integers(1, 60), ridge=st.sampled_from([1e-6, 1e-2, 1.0, 1e3]),
-    seed=st.integers(0, 99), intercept=st.booleans(), scale=st.sampled_from([1e-3, 1.0, 30.0]),
-)  # fmt: skip
+    n=st.integers(2, 40),
+    p=st.integers(1, 60),
+    ridge=st.sampled_from([1e-6, 1e-2, 1.0, 1e3]),
+    seed=st.integers(0, 99),
+    intercept=st.booleans(),
+    scale=st.sampled_from([1e-3, 1.0, 30.0]),
+)
 def test_solves_and_roots_are_those_of_the_dense_hessian(n, p, ridge, seed, intercept, scale):
     rng = np.random.default_rng(seed)
     X = scale * rng.standard_normal((n, p))

@@ -52,10 +52,13 @@ def test_hessian_is_the_derivative_of_the_gradient(intercept):
 
 
 @given(
-    seed=st.integers(0, 1000), n=st.integers(1, 60), p=st.integers(1, 40),
-    n_classes=st.sampled_from([2, 3]), dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 1000),
+    n=st.integers(1, 60),
+    p=st.integers(1, 40),
+    n_classes=st.sampled_from([2, 3]),
+    dtype=st.sampled_from(["float32", "float64"]),
     intercept=st.booleans(),
-)  # fmt: skip
+)
 def test_sums_are_those_of_the_plain_formulae(seed, n, p, n_classes, dtype, intercept):
     rows, W = problem(seed, n, p, n_classes, dtype, intercept)
     mask = np.random.default_rng(seed).random(n) < 0.6

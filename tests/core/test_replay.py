@@ -55,15 +55,31 @@ def test_equals_the_plain_version_twice(burn_in, period, n_classes, threads, den
     for leaving in (first, second):
         new = np.full_like(old, np.nan)
         W, counts = replay(
-            layout, plan, Cadence(burn_in, period), fate_of(layout, gone, leaving), counts,
-            old=old, new=new, threads=threads, radius=np.linalg.norm(X, axis=1).max(),
-        )  # fmt: skip
+            layout,
+            plan,
+            Cadence(burn_in, period),
+            fate_of(layout, gone, leaving),
+            counts,
+            old=old,
+            new=new,
+            threads=threads,
+            radius=np.linalg.norm(X, axis=1).max(),
+        )
         for c in range(data.k):
             t = reference.targets(data.rows.codes, c, data.k)
             w, plain[c] = reference.deltagrad(
-                plain[c], X, t, batches, present, leaving, ETA, L2, burn_in, period,
+                plain[c],
+                X,
+                t,
+                batches,
+                present,
+                leaving,
+                ETA,
+                L2,
+                burn_in,
+                period,
                 CURVATURE_FLOOR,
-            )  # fmt: skip
+            )
             assert np.linalg.norm(W[c] - w) <= 1e-8 * np.linalg.norm(w)
             for half in (0, 1):
                 expected = np.array([step[half] for step in plain[c]])
@@ -92,9 +108,16 @@ def test_an_approximation_that_lost_its_way_is_computed_instead(threads):
         layout, plan, Cadence(2, 50), fate, counts, old=stored, new=new, threads=threads
     )
     kept, _ = replay(
-        layout, plan, Cadence(2, 50), fate, counts, old=stored, new=new, threads=threads,
+        layout,
+        plan,
+        Cadence(2, 50),
+        fate,
+        counts,
+        old=stored,
+        new=new,
+        threads=threads,
         radius=layout.radius(),
-    )  # fmt: skip
+    )
     assert not np.linalg.norm(wild) < 10 * np.linalg.norm(W)
     assert np.linalg.norm(kept) < 10 * np.linalg.norm(W)
 

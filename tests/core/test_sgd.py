@@ -87,9 +87,11 @@ def test_progress_counts_epochs():
 
 
 @given(
-    m=st.integers(0, 90), start=st.integers(0, 5), width=st.sampled_from([4, 8, 12, 64, 1028]),
+    m=st.integers(0, 90),
+    start=st.integers(0, 5),
+    width=st.sampled_from([4, 8, 12, 64, 1028]),
     dtype=st.sampled_from([np.float32, np.float64]),
-)  # fmt: skip
+)
 def test_add_gradient_for_any_number_of_rows(m, start, width, dtype):
     width = width * 2 if dtype == np.float32 else width
     rng = np.random.default_rng(m)

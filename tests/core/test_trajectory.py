@@ -40,5 +40,9 @@ def test_a_disk_too_small_is_an_error_before_any_work(tmp_path, monkeypatch):
 
 def test_readable():
     assert [readable(n) for n in (5, 12_345, 12_345_678, 3 * 10**9, 5 * 10**13)] == [
-        "5 bytes", "12.3 kB", "12.3 MB", "3 GB", "50 TB",
-    ]  # fmt: skip
+        "5 bytes",
+        "12.3 kB",
+        "12.3 MB",
+        "3 GB",
+        "50 TB",
+    ]

@@ -108,9 +108,12 @@ def test_what_is_never_used_is_not_made(problem, monkeypatch):
     X, codes, n_classes = problem
     made = {}
     for batch, refine, sigma, order in (
-        (100, False, 0.0, "C"), (None, False, 0.0, "C"), (100, True, 0.0, "C"),
-        (100, False, 1.0, "C"), (100, False, 0.0, "F"),
-    ):  # fmt: skip
+        (100, False, 0.0, "C"),
+        (None, False, 0.0, "C"),
+        (100, True, 0.0, "C"),
+        (100, False, 1.0, "C"),
+        (100, False, 0.0, "F"),
+    ):
         data = CpuEngine(Rows(np.asarray(X, order=order), codes, True), n_classes)
         settings = Settings(deletion_batch_size=batch, sigma=sigma)
         method = METHODS["fisher"](settings, refine=refine)

@@ -191,9 +191,12 @@ def listening(kept: Kept) -> Iterator[tuple[str, int, FastAPI]]:
     config = uvicorn.Config(
         app,
         http=TimeLimitedProtocol,
-        lifespan="on", log_level="warning", access_log=False, ws="none",
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        ws="none",
         timeout_graceful_shutdown=1,
-    )  # fmt: skip
+    )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as way:
         host, port = way.getsockname()
@@ -272,8 +275,13 @@ def served(folder: Path, *options: str) -> Iterator[Running]:
     log = folder.parent / "service.log"
     text = token(folder, "admin")
     with log.open("w") as file:
-        process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=file,
-                                   text=True, start_new_session=True)  # fmt: skip
+        process = subprocess.Popen(
+            [*command, *options],
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            start_new_session=True,
+        )
     assert process.stdout is not None
     try:
         address = process.stdout.readline().split("//")[1].strip().strip("/")

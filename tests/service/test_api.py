@@ -238,8 +238,10 @@ def test_an_erasure_is_filed_applied_and_told(service: Service) -> None:
         again = applied(service, erase(service, "p0003")["id"])
     assert (done["in_force"], done["version"]) == (True, 2)
     assert [(i["kind"], i["outcome"]) for i in done["items"]] == [
-        ("row", "forgotten"), ("subject", "unknown"), ("subject", "forgotten"),
-    ]  # fmt: skip
+        ("row", "forgotten"),
+        ("subject", "unknown"),
+        ("subject", "forgotten"),
+    ]
     assert done["decision"]["action"] == "update"
     assert done["decision"]["version"] == 2
     assert [i["outcome"] for i in again["items"]] == ["repeated"]
@@ -259,23 +261,35 @@ def test_the_same_key_is_the_same_request(service: Service) -> None:
     assert (repeated["id"], repeated["state"]) == (first["id"], "applied")
     for wrong in ("", "ä", "x" * 201, "a b", "\t"):
         answer = service.post(
-            "/v1/erasures", json={"subjects": ["p1"]},
+            "/v1/erasures",
+            json={"subjects": ["p1"]},
             headers={"Idempotency-Key": wrong.encode()},  # type: ignore[dict-item]
-        )  # fmt: skip
+        )
         refused(answer, 422)
 
 
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({}, 422), ({"subjects": []}, 422), ({"subjects": "p0001"}, 422),
-        ({"subjects": [None]}, 422), ({"subjects": [True]}, 422), ({"subjects": [1.5]}, 422),
-        ({"subjects": [[]]}, 422), ({"subjects": [""]}, 422), ({"subjects": ["a\0b"]}, 422),
+        ({}, 422),
+        ({"subjects": []}, 422),
+        ({"subjects": "p0001"}, 422),
+        ({"subjects": [None]}, 422),
+        ({"subjects": [True]}, 422),
+        ({"subjects": [1.5]}, 422),
+        ({"subjects": [[]]}, 422),
+        ({"subjects": [""]}, 422),
+        ({"subjects": ["a\0b"]}, 422),
         ({"subjects": ["x" * 513]}, 422),
-        ({"subjects": [2**63]}, 422), ({"subjects": ["p1"], "reason": "x"}, 422), ([], 422),
-        ({"subjects": ["p1"] * 10_001}, 422), ({"rows": {"a": 1}}, 422), (7, 422), ("p1", 422),
+        ({"subjects": [2**63]}, 422),
+        ({"subjects": ["p1"], "reason": "x"}, 422),
+        ([], 422),
+        ({"subjects": ["p1"] * 10_001}, 422),
+        ({"rows": {"a": 1}}, 422),
+        (7, 422),
+        ("p1", 422),
     ],
-)  # fmt: skip
+)
 def test_erasures_that_cannot_be_filed(shared: Service, body: Any, status: int) -> None:
     content = refused(shared.post("/v1/erasures", json=body), status)
     assert len(json.dumps(content)) < 10_000  # however much was wrong
@@ -317,9 +331,15 @@ def test_erasures_are_listed_by_pages_and_state(service: Service) -> None:
     cancelled = service.get("/v1/erasures?state=cancelled").json()["items"]
     assert [e["id"] for e in cancelled] == [ids[1]]
     for wrong in (
-        "limit=0", "limit=501", "limit=x", "before=0", "before=-1", "before=x", "state=lost",
+        "limit=0",
+        "limit=501",
+        "limit=x",
+        "before=0",
+        "before=-1",
+        "before=x",
+        "state=lost",
         f"before={2**63}",
-    ):  # fmt: skip
+    ):
         refused(service.get(f"/v1/erasures?{wrong}"), 422)
 
 
@@ -334,9 +354,14 @@ def test_pages_begin_anywhere(shared: Service, path: str) -> None:
 
 def test_what_is_not_there(shared: Service) -> None:
     for path in (
-        "/v1/erasures/{}", "/v1/erasures/{}/events", "/v1/versions/{}", "/v1/versions/{}/export",
-        "/v1/audits/{}", "/v1/audits/{}/report", "/v1/retrainings/{}",
-    ):  # fmt: skip
+        "/v1/erasures/{}",
+        "/v1/erasures/{}/events",
+        "/v1/versions/{}",
+        "/v1/versions/{}/export",
+        "/v1/audits/{}",
+        "/v1/audits/{}/report",
+        "/v1/retrainings/{}",
+    ):
         for number in (99, 2**31 - 1, 2**31, 2**63 - 1):
             refused(shared.get(path.format(number)), 404)
         for number in (0, -1, 2**63, "x", "1.5", "%00", "1'--"):
@@ -361,9 +386,13 @@ def test_what_waits_can_be_cancelled_and_what_is_applied_not(service: Service) -
         until(lambda: not service.get("/v1/status").json()["purge_due"], "the purge")
     refused(service.delete(f"/v1/erasures/{second['id']}"), 409, "it is no longer waiting")
     assert service.post("/v1/subjects/lookup", json={"subject": "p0003"}).json() == {
-        "state": "remembered", "rows": 3, "erasures": [], "near": [], "purged": None,
+        "state": "remembered",
+        "rows": 3,
+        "erasures": [],
+        "near": [],
+        "purged": None,
         "kept_for_audit_until": None,
-    }  # fmt: skip
+    }
     counts = service.get("/v1/status").json()
     assert (counts["pending"], counts["applied"], counts["cancelled"]) == (0, 1, 1)
 
@@ -476,16 +505,21 @@ def test_the_model_its_versions_and_decisions(service: Service) -> None:
     model = service.get("/v1/model").json()
     assert (model["label"], model["classes"]) == ("label", ["no", "yes"])
     assert [(c["name"], c["kind"]) for c in model["columns"]] == [
-        ("age", "numeric"), ("income", "numeric"), ("member", "boolean"), ("plan", "category"),
+        ("age", "numeric"),
+        ("income", "numeric"),
+        ("member", "boolean"),
+        ("plan", "category"),
         ("city", "category"),
-    ]  # fmt: skip
+    ]
     with working(service.kept.folder):
         for who in (["p0003", "p0017"], ["p0020", "p0021", "p0004"]):
             applied(service, erase(service, *who)["id"])
     versions = service.get("/v1/versions").json()["items"]
     assert [(v["version"], v["state"], v["kind"]) for v in versions] == [
-        (3, "active", "updated"), (2, "superseded", "updated"), (1, "superseded", "trained"),
-    ]  # fmt: skip
+        (3, "active", "updated"),
+        (2, "superseded", "updated"),
+        (1, "superseded", "trained"),
+    ]
     assert service.get("/v1/versions/2").json() == versions[1]
     assert service.get("/v1/model").json()["version"] == versions[0]
     page = service.get("/v1/versions?limit=2").json()
@@ -493,11 +527,14 @@ def test_the_model_its_versions_and_decisions(service: Service) -> None:
     assert service.get("/v1/versions?limit=2&before=2").json()["items"] == versions[2:]
     decisions = service.get("/v1/decisions").json()["items"]
     assert [(d["version"], d["action"]) for d in decisions] == [
-        (3, "update"), (2, "update"), (1, "open"),
-    ]  # fmt: skip
+        (3, "update"),
+        (2, "update"),
+        (1, "open"),
+    ]
     assert service.get("/v1/decisions?limit=1&before=3").json() == {
-        "items": decisions[1:2], "next": 2,
-    }  # fmt: skip
+        "items": decisions[1:2],
+        "next": 2,
+    }
     status = service.get("/v1/status").json()
     assert (status["version"], status["applied"], status["pending"]) == (3, 2, 0)
     assert status["forgotten_subjects"] == 5
@@ -577,9 +614,18 @@ def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> Non
 
 @pytest.mark.parametrize(
     "body",
-    [{"draws": 0}, {"draws": 101}, {"threshold": -1}, {"threshold": 201},
-     {"deleted": "/etc/passwd"}, {"draws": "x"}, {"draws": 1.5}, [], None],
-)  # fmt: skip
+    [
+        {"draws": 0},
+        {"draws": 101},
+        {"threshold": -1},
+        {"threshold": 201},
+        {"deleted": "/etc/passwd"},
+        {"draws": "x"},
+        {"draws": 1.5},
+        [],
+        None,
+    ],
+)
 def test_audits_that_cannot_be_asked_for(shared: Service, body: Any) -> None:
     refused(shared.post("/v1/audits", json=body), 422)
     assert shared.get("/v1/audits").json()["items"] == []
@@ -672,11 +718,12 @@ def test_a_workspace_without_a_model_is_not_ready(database: Any, tmp_path: Any) 
     with serving(kept) as service:
         assert service.get("/health/live").status_code == 200
         for answer in (
-            service.get("/health/ready"), service.get("/v1/model"),
+            service.get("/health/ready"),
+            service.get("/v1/model"),
             service.post("/v1/predictions", json={"rows": rows()}),
             service.post("/v1/erasures", json={"subjects": ["p1"]}),
             service.get("/v1/versions/1/export"),
-        ):  # fmt: skip
+        ):
             refused(answer, 503, "no model yet")
             assert "retry-after" in answer.headers
         assert service.get("/v1/status").json()["version"] is None
@@ -691,11 +738,13 @@ def test_the_schema_is_public_and_says_who_needs_a_token(shared: Service) -> Non
 
 def test_every_answer_has_its_headers_and_a_line_in_the_log(service: Service) -> None:
     for answer in (
-        service.get("/health/live"), service.get("/v1/status"), service.get("/nothing"),
+        service.get("/health/live"),
+        service.get("/v1/status"),
+        service.get("/nothing"),
         service.get("/v1/status", headers={"Authorization": "Bearer x"}),
         service.post("/v1/erasures", json={}),
         service.post("/v1/predictions", content=b"x", headers={"Content-Length": "999999999"}),
-    ):  # fmt: skip
+    ):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
         assert "script-src 'self'" in answer.headers["content-security-policy"]
@@ -705,9 +754,13 @@ def test_every_answer_has_its_headers_and_a_line_in_the_log(service: Service) ->
         assert line["status"] == answer.status_code
     said = [(line["route"], line["status"], line["access"]) for line in service.lines()]
     assert said == [
-        ("/health/live", 200, "public"), ("/v1/status", 200, "granted"), ("(none)", 404, "none"),
-        ("/v1/status", 401, "denied"), ("/v1/erasures", 422, "granted"), ("(none)", 413, "none"),
-    ]  # fmt: skip
+        ("/health/live", 200, "public"),
+        ("/v1/status", 200, "granted"),
+        ("(none)", 404, "none"),
+        ("/v1/status", 401, "denied"),
+        ("/v1/erasures", 422, "granted"),
+        ("(none)", 413, "none"),
+    ]
 
 
 def test_what_breaks_is_logged_by_its_kind_and_said_without_its_words(
@@ -734,9 +787,11 @@ def test_no_id_of_a_person_is_in_the_log_or_in_an_answer(kept: Kept) -> None:
             return answer
 
         with working(kept.folder) as at_work:
-            filed = note(service.post(
-                "/v1/erasures", json={"subjects": [*ids[:4], ids[5]], "rows": [ids[4]]}
-            )).json()  # fmt: skip
+            filed = note(
+                service.post(
+                    "/v1/erasures", json={"subjects": [*ids[:4], ids[5]], "rows": [ids[4]]}
+                )
+            ).json()
             applied(service, filed["id"])
             note(service.get(f"/v1/erasures/{filed['id']}"))
             note(service.get(f"/v1/erasures/{filed['id']}/events"))
@@ -751,8 +806,15 @@ def test_no_id_of_a_person_is_in_the_log_or_in_an_answer(kept: Kept) -> None:
                 note(service.get("/nothing", params={"subject": id}))
             audit = note(service.post("/v1/audits", json={"draws": 1})).headers["location"]
             ended(service, audit)
-            for path in (audit, f"{audit}/report", "/v1/decisions", "/v1/status", "/metrics",
-                         "/v1/versions", "/v1/model"):  # fmt: skip
+            for path in (
+                audit,
+                f"{audit}/report",
+                "/v1/decisions",
+                "/v1/status",
+                "/metrics",
+                "/v1/versions",
+                "/v1/model",
+            ):
                 note(service.get(path))
         logs = service.written.getvalue() + at_work.written.getvalue()
     assert len(said) > 50

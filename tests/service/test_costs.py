@@ -9,8 +9,14 @@ from unfit.service.dashboard.costs import costs
 from unfit.store.records import Times, Version
 
 NOW = datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC)
-TRAINING = {"encode": 2.0, "train": 0.1, "evaluate": 0.2, "rehearse": 0.3, "write": 0.05,
-            "commit": 0.01}  # fmt: skip
+TRAINING = {
+    "encode": 2.0,
+    "train": 0.1,
+    "evaluate": 0.2,
+    "rehearse": 0.3,
+    "write": 0.05,
+    "commit": 0.01,
+}
 
 
 def version(number: int, kind: Any, phases: dict[str, float] | None, **more: Any) -> Version:

@@ -16,10 +16,16 @@ from services import until
 from workspaces import make
 
 PAGES = {
-    "/": "Overview", "/erasures": "Erasures", "/erasures/1": "Erasure 1", "/audits": "Audits",
-    "/audits/1": "Audit 1", "/versions": "Versions", "/versions?a=1&b=2": "Versions",
-    "/method": "FISHER", "/settings": "Settings",
-}  # fmt: skip
+    "/": "Overview",
+    "/erasures": "Erasures",
+    "/erasures/1": "Erasure 1",
+    "/audits": "Audits",
+    "/audits/1": "Audit 1",
+    "/versions": "Versions",
+    "/versions?a=1&b=2": "Versions",
+    "/method": "FISHER",
+    "/settings": "Settings",
+}
 NASTY = "<img src=x onerror=alert(1)>' OR 1=1 --"
 
 pytestmark = pytest.mark.skipif(browsing.chromium() is None, reason="Chromium is not installed")
@@ -249,9 +255,7 @@ def test_versions_are_compared_exported_and_retrained(page: Page, service: Servi
 
 
 @pytest.mark.slow
-def test_who_may_not_sees_no_door_and_finds_none(
-    chromium: Browser, service: Service
-) -> None:  # fmt: skip
+def test_who_may_not_sees_no_door_and_finds_none(chromium: Browser, service: Service) -> None:
     context = chromium.new_context()
     page = Watched(context, service.url).sign_in(service.token("erase"))
     assert page.locator("nav a").all_inner_texts() == ["Overview", "Erasures", "Method"]
@@ -272,9 +276,13 @@ def test_a_change_wants_the_word_of_the_session(page: Page, service: Service) ->
     (cookie,) = page.context.cookies()
     with httpx.Client(cookies={cookie["name"]: cookie["value"]}) as stranger:
         for path, form in (
-            ("/erasures", {"ids": "p0014"}), ("/people", {"subject": "p0014"}), ("/audits", {}),
-            ("/retrainings", {}), ("/erasures/1/cancel", {}), ("/sign-out", {}),
-        ):  # fmt: skip
+            ("/erasures", {"ids": "p0014"}),
+            ("/people", {"subject": "p0014"}),
+            ("/audits", {}),
+            ("/retrainings", {}),
+            ("/erasures/1/cancel", {}),
+            ("/sign-out", {}),
+        ):
             for word in ({}, {"csrf": "0" * 64}):
                 answer = stranger.post(service.url + path, data=form | word)
                 assert answer.status_code == 403, path

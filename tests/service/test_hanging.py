@@ -26,9 +26,13 @@ from unfit.service import worker as worker_module
 from unfit.workspace import Workspace, lock
 
 POINTS = [
-    "forget.unlearned", "forget.listed", "forget.committed", "purge.card-rewritten",
-    "retrain.dataset-written", "prepare.written",
-]  # fmt: skip
+    "forget.unlearned",
+    "forget.listed",
+    "forget.committed",
+    "purge.card-rewritten",
+    "retrain.dataset-written",
+    "prepare.written",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -93,8 +97,10 @@ def test_a_worker_stopped_on_another_machine_is_taken_over_and_changes_nothing_w
     if point.startswith("retrain"):
         always_retrain(kept)
     log = tmp_path / "log"
-    with kept.open() as ws, ended(start(kept.folder, point, signal.SIGSTOP, elsewhere=True,
-                                        log=log)) as stuck:  # fmt: skip
+    with (
+        kept.open() as ws,
+        ended(start(kept.folder, point, signal.SIGSTOP, elsewhere=True, log=log)) as stuck,
+    ):
         ws.submit(subjects=["p0003", "p0017"], key="first")
         until(lambda: stopped(stuck), point)
         ws.submit(subjects=["p0020"], key="second")
@@ -214,8 +220,9 @@ def test_a_worker_that_is_stopped_is_not_said_to_be_there_however_seldom_one_ask
         until(lambda: not watch.is_alive(), "the news")
 
 
-def test_who_waits_is_told_for_whom(kept: Kept, monkeypatch: pytest.MonkeyPatch,
-                                    caplog: pytest.LogCaptureFixture) -> None:  # fmt: skip
+def test_who_waits_is_told_for_whom(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(lock, "TELL_SECONDS", 0.1)
     with kept.open() as one, kept.open() as other:
         with one._session.lock.held():

@@ -55,8 +55,13 @@ def status(said: bytes) -> int:
 
 def head(text: str, *more: str) -> bytes:
     """The first lines of a prediction, with the blank one still to come."""
-    lines = ["POST /v1/predictions HTTP/1.1", "Host: unfit", f"Authorization: Bearer {text}",
-             "Content-Type: application/json", *more]  # fmt: skip
+    lines = [
+        "POST /v1/predictions HTTP/1.1",
+        "Host: unfit",
+        f"Authorization: Bearer {text}",
+        "Content-Type: application/json",
+        *more,
+    ]
     return "\r\n".join(lines).encode() + b"\r\n"
 
 
@@ -161,16 +166,20 @@ def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for(
 @pytest.mark.parametrize(
     "garbage",
     [
-        b"\0" * 100, b"\xff" * 5000, b"nonsense\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+        b"\0" * 100,
+        b"\xff" * 5000,
+        b"nonsense\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",  # who speaks TLS
-        b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", b"GET / HTTP/1.1\r\nA b: c\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA b: c\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
     ],
     ids=range(11),
-)  # fmt: skip
+)
 def test_garbage_is_refused(impatient: tuple[tuple[str, int], str], garbage: bytes) -> None:
     address, _ = impatient
     with line(address) as way:
@@ -200,8 +209,12 @@ def test_requests_sent_at_once_are_answered_in_order(
 
 def test_who_leaves_in_the_middle_does_no_harm(impatient: tuple[tuple[str, int], str]) -> None:
     address, text = impatient
-    for start in (b"G", head(text), head(text, "Content-Length: 100") + b"\r\n{",
-                  head(text, "Transfer-Encoding: chunked") + b"\r\n5\r\n{"):  # fmt: skip
+    for start in (
+        b"G",
+        head(text),
+        head(text, "Content-Length: 100") + b"\r\n{",
+        head(text, "Transfer-Encoding: chunked") + b"\r\n5\r\n{",
+    ):
         for _ in range(20):
             way = line(address)
             way.sendall(start)
@@ -301,9 +314,10 @@ def file(running: Running, subject: str) -> int:
         try:
             with running.client as client:
                 made = client.post(
-                    "/v1/erasures", json={"subjects": [subject]},
+                    "/v1/erasures",
+                    json={"subjects": [subject]},
                     headers={"Idempotency-Key": f"key-{subject}"},
-                )  # fmt: skip
+                )
         except httpx.TransportError:
             return None
         assert made.status_code in (202, 503), made.text

@@ -106,9 +106,7 @@ def test_texts_that_grow_when_they_are_written_out_are_refused(service: Service)
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     headers = {"Content-Type": "application/vnd.apache.arrow.stream"}
-    answer = service.post(
-        "/v1/predictions", content=sink.getvalue().to_pybytes(), headers=headers
-    )  # fmt: skip
+    answer = service.post("/v1/predictions", content=sink.getvalue().to_pybytes(), headers=headers)
     assert answer.status_code == 422
     assert "'city'" in answer.json()["detail"]
 
@@ -238,9 +236,16 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/health/ready"), ("POST", "/sign-in"), ("GET", "/"), ("GET", "/v1/status"),
-     ("POST", "/v1/predictions"), ("GET", "/metrics"), ("GET", "/erasures/1/events")],
-)  # fmt: skip
+    [
+        ("GET", "/health/ready"),
+        ("POST", "/sign-in"),
+        ("GET", "/"),
+        ("GET", "/v1/status"),
+        ("POST", "/v1/predictions"),
+        ("GET", "/metrics"),
+        ("GET", "/erasures/1/events"),
+    ],
+)
 def test_a_stranger_is_not_told_what_the_database_says(
     service: Service, monkeypatch: pytest.MonkeyPatch, method: str, path: str
 ) -> None:

@@ -158,11 +158,21 @@ def test_the_api_lets_in_whom_the_table_names(
     admin = tokens["admin"]
     session = _session(service, admin)
     for headers in (
-        {}, {"Authorization": ""}, {"Authorization": "Bearer"}, {"Authorization": "Bearer "},
-        bearer("garbage"), bearer("unfit_garbage_garbage"), bearer(admin + "x"), bearer(admin[:-1]),
-        bearer("x" * 5000), {"Authorization": f"Basic {admin}"}, {"Authorization": admin},
-        {"X-Token": admin}, {"Cookie": f"{COOKIE}={session}"}, {"Cookie": f"{COOKIE}={admin}"},
-    ):  # fmt: skip
+        {},
+        {"Authorization": ""},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer "},
+        bearer("garbage"),
+        bearer("unfit_garbage_garbage"),
+        bearer(admin + "x"),
+        bearer(admin[:-1]),
+        bearer("x" * 5000),
+        {"Authorization": f"Basic {admin}"},
+        {"Authorization": admin},
+        {"X-Token": admin},
+        {"Cookie": f"{COOKIE}={session}"},
+        {"Cookie": f"{COOKIE}={admin}"},
+    ):
         answer = ask(service, name, headers=headers, json={}, params={"token": admin})
         assert (answer.status_code == 401) is not public, (headers, answer.text)
 
@@ -210,9 +220,13 @@ def test_the_dashboard_lets_in_whom_the_table_names(
             assert answer.status_code == 403, (role, answer.text)
     admin = tokens["admin"]
     for headers in (
-        {}, {"Cookie": f"{COOKIE}="}, {"Cookie": f"{COOKIE}=garbage"}, bearer(admin),
-        {"Cookie": f"{COOKIE}={admin}"}, {"Cookie": f"{COOKIE}={'x' * 500}"},
-    ):  # fmt: skip
+        {},
+        {"Cookie": f"{COOKIE}="},
+        {"Cookie": f"{COOKIE}=garbage"},
+        bearer(admin),
+        {"Cookie": f"{COOKIE}={admin}"},
+        {"Cookie": f"{COOKIE}={'x' * 500}"},
+    ):
         answer = ask(service, name, headers=headers)
         assert _sent_away(answer) is not public, (headers, answer.text)
 
@@ -290,8 +304,9 @@ def test_every_decision_is_in_the_log(service: Service, tokens: dict[str, str]) 
     said = [(line["access"], line["status"], line["token"]) for line in service.lines()[start:]]
     public = {role: text.split("_")[1] for role, text in tokens.items()}
     assert said == [
-        ("granted", 200, public["audit"]), ("denied", 403, public["predict"]),
+        ("granted", 200, public["audit"]),
+        ("denied", 403, public["predict"]),
         ("denied", 401, None),
-    ]  # fmt: skip
+    ]
     for text in tokens.values():
         assert text.split("_", 2)[2] not in service.written.getvalue()

@@ -25,10 +25,15 @@ from unfit.service import event_streams
 from unfit.service.app import bare_app
 
 CHECKS = [
-    content_type_conformance, ignored_auth, negative_data_rejection, not_a_server_error,
-    response_headers_conformance, response_schema_conformance, status_code_conformance,
+    content_type_conformance,
+    ignored_auth,
+    negative_data_rejection,
+    not_a_server_error,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
     unsupported_method,
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

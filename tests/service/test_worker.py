@@ -225,8 +225,9 @@ def test_erasures_wait_for_a_retraining_and_are_applied_to_what_it_made(kept: Ke
         assert job_ended(ws, id).version == 2
         applied(ws, 1)
         assert [(v.number, v.kind) for v in ws.store.versions.find()][1:] == [
-            (2, "retrained"), (3, "updated"),
-        ]  # fmt: skip
+            (2, "retrained"),
+            (3, "updated"),
+        ]
         assert ws.store.versions.find()[1].rows > ws.store.versions.find()[2].rows
 
 

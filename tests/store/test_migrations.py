@@ -33,33 +33,105 @@ VERSION = {
     "baseline": "'{}'",
 }
 RECORDS: list[tuple[str, dict[str, Any]]] = [
-    ("models", {"id": 1, "key": "'w'", "created_at": f"'{MOMENT}'", "list_position": 7,
-                "purge_due": "FALSE", "changes": 3}),
-    ("models", {"id": 2, "key": "'other'", "created_at": f"'{MOMENT}'", "list_position": 0,
-                "purge_due": "TRUE", "changes": 0}),
-    ("versions", VERSION | {"id": 1, "number": 1, "state": "'superseded'",
-                            "superseded_at": f"'{MOMENT}'"}),
+    (
+        "models",
+        {
+            "id": 1,
+            "key": "'w'",
+            "created_at": f"'{MOMENT}'",
+            "list_position": 7,
+            "purge_due": "FALSE",
+            "changes": 3,
+        },
+    ),
+    (
+        "models",
+        {
+            "id": 2,
+            "key": "'other'",
+            "created_at": f"'{MOMENT}'",
+            "list_position": 0,
+            "purge_due": "TRUE",
+            "changes": 0,
+        },
+    ),
+    (
+        "versions",
+        VERSION | {"id": 1, "number": 1, "state": "'superseded'", "superseded_at": f"'{MOMENT}'"},
+    ),
     ("versions", VERSION | {"id": 2, "number": 2, "state": "'employed'", "model_sha": "'m'"}),
-    ("requests", {"id": 1, "model_id": 1, "key": "'done'", "fingerprint": "'f'",
-                  "state": "'applied'", "submitted_at": f"'{MOMENT}'",
-                  "applied_at": f"'{MOMENT}'", "version_id": 2}),
-    ("requests", {"id": 5, "model_id": 1, "key": "'waits'", "fingerprint": "'g'",
-                  "state": "'pending'", "submitted_at": f"'{MOMENT}'"}),
-    ("request_items", {"id": 1, "request_id": 1, "kind": "'subject'", "outcome": "'forgotten'",
-                       "rows": 2}),
+    (
+        "requests",
+        {
+            "id": 1,
+            "model_id": 1,
+            "key": "'done'",
+            "fingerprint": "'f'",
+            "state": "'applied'",
+            "submitted_at": f"'{MOMENT}'",
+            "applied_at": f"'{MOMENT}'",
+            "version_id": 2,
+        },
+    ),
+    (
+        "requests",
+        {
+            "id": 5,
+            "model_id": 1,
+            "key": "'waits'",
+            "fingerprint": "'g'",
+            "state": "'pending'",
+            "submitted_at": f"'{MOMENT}'",
+        },
+    ),
+    (
+        "request_items",
+        {"id": 1, "request_id": 1, "kind": "'subject'", "outcome": "'forgotten'", "rows": 2},
+    ),
     ("request_items", {"id": 2, "request_id": 5, "kind": "'subject'", "value": "'anna'"}),
-    ("requests", {"id": 4, "model_id": 1, "key": "'nobody'", "fingerprint": "'h'",
-                  "state": "'applied'", "submitted_at": f"'{MOMENT}'",
-                  "applied_at": f"'{MOMENT}'", "version_id": 2}),
-    ("request_items", {"id": 3, "request_id": 4, "kind": "'subject'", "outcome": "'unknown'",
-                       "rows": 0}),
+    (
+        "requests",
+        {
+            "id": 4,
+            "model_id": 1,
+            "key": "'nobody'",
+            "fingerprint": "'h'",
+            "state": "'applied'",
+            "submitted_at": f"'{MOMENT}'",
+            "applied_at": f"'{MOMENT}'",
+            "version_id": 2,
+        },
+    ),
+    (
+        "request_items",
+        {"id": 3, "request_id": 4, "kind": "'subject'", "outcome": "'unknown'", "rows": 0},
+    ),
     ("forgotten", {"model_id": 1, "row": 3, "version_id": 2, "erased": "TRUE"}),
     ("forgotten_ids", {"model_id": 1, "kind": "'subject'", "digest": "'d'"}),
-    ("decisions", {"id": 1, "model_id": 1, "version_id": 2, "at": f"'{MOMENT}'",
-                   "action": "'employ'", "reason": "'r'", "inputs": "'{}'"}),
-    ("audits", {"id": 1, "model_id": 1, "version_id": 2, "at": f"'{MOMENT}'", "passed": "TRUE",
-                "report": "'{}'"}),
-]  # fmt: skip
+    (
+        "decisions",
+        {
+            "id": 1,
+            "model_id": 1,
+            "version_id": 2,
+            "at": f"'{MOMENT}'",
+            "action": "'employ'",
+            "reason": "'r'",
+            "inputs": "'{}'",
+        },
+    ),
+    (
+        "audits",
+        {
+            "id": 1,
+            "model_id": 1,
+            "version_id": 2,
+            "at": f"'{MOMENT}'",
+            "passed": "TRUE",
+            "report": "'{}'",
+        },
+    ),
+]
 
 
 RENAMED = {"employed_at": "activated_at"}

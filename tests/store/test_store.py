@@ -168,9 +168,18 @@ def test_the_schema_refuses_what_must_not_be(store: Store) -> None:
         (schema.items, {"request_id": 1, "kind": "x", "value": "1"}),
         (schema.items, {"request_id": 99, "kind": "row", "value": "1"}),
         (schema.forgotten, {"model_id": 1, "row": 1, "version_id": 99, "erased": False}),
-        (schema.decisions, {"model_id": 1, "version_id": 1, "at": NOW, "action": "open",
-                            "reason": "", "inputs": {}}),  # a second one for a version
-    ]  # fmt: skip
+        (
+            schema.decisions,
+            {
+                "model_id": 1,
+                "version_id": 1,
+                "at": NOW,
+                "action": "open",
+                "reason": "",
+                "inputs": {},
+            },
+        ),  # a second one for a version
+    ]
     for table, values in wrong:
         with pytest.raises(sa.exc.IntegrityError), store.database.writing() as connection:
             connection.execute(sa.insert(table).values(**values))

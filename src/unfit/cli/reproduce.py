@@ -11,7 +11,7 @@ from unfit.cli.common import JsonOption, errors, print_json
 from unfit.errors import Unavailable
 
 if TYPE_CHECKING:
-    from unfit.experiments.study import Outcome, StudyCallbacks
+    from unfit.experiments.study import StudyCallbacks, StudyResult
 
 
 def reproduce(
@@ -207,7 +207,7 @@ def remaining(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
-def _as_dict(outcome: "Outcome", report: Path) -> dict[str, Any]:
+def _as_dict(outcome: "StudyResult", report: Path) -> dict[str, Any]:
     claims = [
         {
             "claim": c.sentence,
@@ -229,7 +229,7 @@ def _as_dict(outcome: "Outcome", report: Path) -> dict[str, Any]:
     }
 
 
-def _show(outcome: "Outcome", report: Path) -> None:
+def _show(outcome: "StudyResult", report: Path) -> None:
     if len(outcome.tables) == 1 and not outcome.figures:
         typer.echo(outcome.tables[0].text())
     for found in outcome.claims:

@@ -67,7 +67,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class StudyResult:
     """The result of a study. done: runs done this time; finished: runs that there are by now;
     seconds: how long it took this time."""
 
@@ -97,7 +97,7 @@ def chosen(names: Sequence[str]) -> list[Plan]:
     return [known[name] for name in names]
 
 
-def reproduce(study: Study, callbacks: StudyCallbacks | None = None) -> Outcome:
+def reproduce(study: Study, callbacks: StudyCallbacks | None = None) -> StudyResult:
     """Run what is missing, then draw and tabulate."""
     callbacks = callbacks or StudyCallbacks()
     wanted_plans = chosen(study.names)
@@ -111,7 +111,7 @@ def reproduce(study: Study, callbacks: StudyCallbacks | None = None) -> Outcome:
 
 def _reproduce(
     study: Study, wanted_plans: list[Plan], names: Sequence[str], callbacks: StudyCallbacks
-) -> Outcome:
+) -> StudyResult:
     start = monotonic()
     _check_folder(study)
     workbenches = {
@@ -140,7 +140,7 @@ def finish(
     wanted: Mapping[str, Sequence[Run]],
     workbenches: dict[str, Workbench],
     done: int,
-) -> Outcome:
+) -> StudyResult:
     """Figures, tables and claims from the finished runs. wanted: runs by the name of their plan."""
     subjects = tuple(subject_of(bench.data) for bench in workbenches.values())
     frame = runs.frame()
@@ -169,7 +169,7 @@ def finish(
             table.write(study.folder / "tables")
             tables.append(table)
             written.append(study.folder / "tables" / f"{plan.name}.txt")
-    return Outcome(
+    return StudyResult(
         findings=findings,
         figures=figures,
         tables=tables,

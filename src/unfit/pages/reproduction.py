@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.published import BEST_SPEED_UP
-from unfit.experiments.study import Drawn, Outcome
+from unfit.experiments.study import Drawn, StudyResult
 from unfit.experiments.table import Table
 from unfit.pages.templating import render
 
@@ -98,7 +98,7 @@ CORRECTED = (
 )
 
 
-def reproduction_page(outcome: Outcome) -> str:
+def reproduction_page(outcome: StudyResult) -> str:
     """One self-contained HTML page."""
     main = [d for d in outcome.figures if len(d.pictures) == 1]
     appendix = [d for d in outcome.figures if len(d.pictures) > 1]
@@ -118,7 +118,7 @@ def reproduction_page(outcome: Outcome) -> str:
     )
 
 
-def speed_check(outcome: Outcome) -> list[tuple[str, float, str, float, float]]:
+def speed_check(outcome: StudyResult) -> list[tuple[str, float, str, float, float]]:
     """Data set, our best speed-up at sigma 1, large, largest tau; whose; the published best."""
     timings = outcome.findings.timings
     rows = []
