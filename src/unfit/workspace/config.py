@@ -230,7 +230,7 @@ class ModelTable:
     ] = None
     options: Annotated[
         dict[str, int | float | bool | str],
-        Field(description="settings that only a method from a package has"),
+        Field(description="settings that only a method from a package has", examples=[{"name": 1}]),
     ] = field(default_factory=dict)
 
     def settings(self) -> "Settings":

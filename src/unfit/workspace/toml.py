@@ -115,9 +115,7 @@ def _keys(table: type, values: Mapping[str, Any], keys: Sequence[str] | None) ->
     for name in keys or [f.name for f in fields(table)]:
         about = [m for m in hints[name].__metadata__ if isinstance(m, FieldInfo)][-1]
         value, off = values[name], ""
-        if value == {}:
-            continue
-        if value is None:
+        if value is None or value == {}:
             value, off = (about.examples or [""])[0], "# "
         yield f"{f'{off}{name} = {_toml(value)}':<36}  # {of_methods.get(name, about.description)}"
 
