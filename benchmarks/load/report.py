@@ -139,6 +139,8 @@ def table(options: Options, results: Results, said: dict[str, object]) -> Table:
 
 
 def _windows(each: Sequence[float]) -> str:
+    if not each:
+        return "no prediction was answered"
     within = sum(p95 <= BOUND_MS for p95 in each)
     return (
         f"median {np.median(each):.1f} ms, largest {max(each):.1f} ms; {within} of {len(each)} "
