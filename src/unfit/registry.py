@@ -13,10 +13,12 @@ Knows errors alone.
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from unfit.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -71,7 +73,9 @@ class Registry(Mapping[str, T]):
         return sum(1 for _ in self)
 
     @cached_property
-    def _entry_points(self) -> dict[str, EntryPoint]:
+    def _entry_points(self) -> "dict[str, EntryPoint]":
+        from importlib.metadata import entry_points  # not needed for what is built in
+
         found: dict[str, EntryPoint] = {}
         for point in entry_points(group=self.group):
             if point.name in self._built_in or point.name in found:
@@ -82,7 +86,7 @@ class Registry(Mapping[str, T]):
             found[point.name] = point
         return found
 
-    def _load(self, point: EntryPoint) -> T:
+    def _load(self, point: "EntryPoint") -> T:
         try:
             thing: T = point.load()
         except Exception as error:
@@ -92,5 +96,5 @@ class Registry(Mapping[str, T]):
         return thing
 
 
-def _package(point: EntryPoint) -> str:
+def _package(point: "EntryPoint") -> str:
     return "a package" if point.dist is None else f"the package {point.dist.name}"

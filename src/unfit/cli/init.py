@@ -68,7 +68,9 @@ def init(
         bool,
         typer.Option("--drop-missing", help="Leave out rows without a label, subject or row id."),
     ] = False,
-    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "fisher",
+    method: Annotated[
+        str, typer.Option(help=f"{', '.join(METHODS.built_in())} or an installed one.")
+    ] = "fisher",
     sigma: Annotated[
         float, typer.Option(min=0, help="Noise on the weights: hides more, costs accuracy.")
     ] = 0.0,
