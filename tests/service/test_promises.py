@@ -256,7 +256,7 @@ def test_a_stranger_is_not_told_what_the_database_says(
         raise Unavailable(f"the database says: {secret}")
 
     context = service.app.state.context
-    monkeypatch.setattr(context.changes._watch, "read", fail)
+    monkeypatch.setattr(context.changes._counter, "read", fail)
     monkeypatch.setattr(context.changes, "_from_postgres", fail)
     monkeypatch.setattr(context.tokens, "by_text", fail)
     data = {"token": "unfit_x_y"} if path == "/sign-in" else None

@@ -16,15 +16,15 @@ READ_SECONDS = 5.0
 class SharedChangeCounter:
     """Reads the counters once for all requests that ask at the same time."""
 
-    def __init__(self, watch: ChangeCounter) -> None:
-        self._watch = watch
+    def __init__(self, counter: ChangeCounter) -> None:
+        self._counter = counter
         self._thread = ThreadPoolExecutor(1, "change-counter")
         self._next: asyncio.Future[Counters] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def read(self) -> Counters:
-        if self._watch.local:
-            return self._watch.read()
+        if self._counter.local:
+            return self._counter.read()
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
             if self._reading is None:
@@ -45,12 +45,12 @@ class SharedChangeCounter:
         loop = asyncio.get_running_loop()
         for last in (False, True):
             try:
-                if not self._watch.is_open:
-                    await loop.run_in_executor(self._thread, self._watch.open)
+                if not self._counter.is_open:
+                    await loop.run_in_executor(self._thread, self._counter.open)
                 async with asyncio.timeout(READ_SECONDS):
                     return await self._receive(loop)
             except Exception as error:
-                self._watch.close()
+                self._counter.close()
                 if last:
                     reason = str(error).strip()[:200] or "no answer"
                     raise Unavailable(f"the database cannot be read: {reason}") from None
@@ -61,7 +61,7 @@ class SharedChangeCounter:
 
         def readable() -> None:
             try:
-                found = self._watch.receive()
+                found = self._counter.receive()
             except Exception as error:
                 if not answer.done():
                     answer.set_exception(error)
@@ -69,7 +69,7 @@ class SharedChangeCounter:
             if found is not None and not answer.done():
                 answer.set_result(found)
 
-        handle = self._watch.send()
+        handle = self._counter.send()
         loop.add_reader(handle, readable)
         try:
             return await answer
@@ -78,4 +78,4 @@ class SharedChangeCounter:
 
     def close(self) -> None:
         self._thread.shutdown()
-        self._watch.close()
+        self._counter.close()

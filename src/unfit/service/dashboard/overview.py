@@ -17,7 +17,7 @@ from unfit.service.dashboard.formatting import moment
 from unfit.service.dashboard.rendering import VIEWERS, page
 from unfit.service.usecases.status import ServiceStatus, read_status
 from unfit.store.records import Decision, Job, Version
-from unfit.store.records import Request as Erasure
+from unfit.store.records import Request as ErasureRequest
 
 RECENT_DECISIONS = 12
 UNMATCHED_SHOWN = timedelta(days=1)
@@ -56,7 +56,7 @@ class Overview:
     decisions: Sequence[Decision]
     charts: Sequence[tuple[str, str, Chart | None]]  # title, caption, chart
     jobs: Sequence[Job]
-    unmatched: Erasure | None  # the newest of the last day that matched nobody
+    unmatched: ErasureRequest | None  # the newest of the last day that matched nobody
 
     @property
     def fingerprint(self) -> str:
@@ -132,7 +132,7 @@ def read_overview(context: ServiceContext) -> Overview:
     )
 
 
-def _recently_unmatched(context: ServiceContext) -> Erasure | None:
+def _recently_unmatched(context: ServiceContext) -> ErasureRequest | None:
     found = context.store.requests.find(state="unmatched", last=1, with_items=False)
     recent = [r for r in found if r.submitted_at > context.clock() - UNMATCHED_SHOWN]
     return recent[0] if recent else None
