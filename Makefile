@@ -13,16 +13,16 @@ demo: .venv/demo .venv/kernels
 # the machine for itself comes after that, in one process.
 BESIDE := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
-test: .venv/test .venv/kernels
+test: .venv/test .venv/compiled
 	$(BESIDE) -m "not slow and not alone"
 
-test-slow: .venv/test .venv/kernels
+test-slow: .venv/test .venv/compiled
 	$(BESIDE) -m "slow and not alone"
 	$(BIN)/python -m pytest -m alone
 
 test-all: test test-slow
 
-coverage: .venv/test .venv/kernels
+coverage: .venv/test .venv/compiled
 	$(BESIDE) -m "not slow and not alone" --cov --cov-report=term:skip-covered
 
 docs: .venv/test
@@ -62,6 +62,11 @@ reproduce: .venv/demo .venv/kernels
 # numba caches a kernel under its own file's date and does not see that a file it calls changed.
 .venv/kernels: $(CORE) | .venv/bin/python
 	find src -name '*.nb[ic]' -delete
+	touch $@
+
+# Once for all processes of the tests, instead of once in each.
+.venv/compiled: .venv/kernels | .venv/test
+	$(BIN)/python tools/compile_kernels.py
 	touch $@
 
 clean:
