@@ -250,11 +250,11 @@ def test_a_child_that_fails_at_once_keeps_no_other_from_being_started(
     stop = threading.Event()
     with server.listen("127.0.0.1", 0) as listening:
         family = supervisor.Supervisor(tmp_path, listening, 1, 1)
-        family._places[0].pause = 60.0  # it has failed many times
+        family._slots[0].pause = 60.0  # it has failed many times
         thread = threading.Thread(target=family.run, args=(stop,), daemon=True)
         thread.start()
         try:
-            until(lambda: family._places[0].start_at > 0, "its pause")
+            until(lambda: family._slots[0].start_at > 0, "its pause")
             os.kill(dict(started)["worker"], signal.SIGKILL)
             until(lambda: [k for k, _ in started].count("worker") == 2, "another worker")
             assert [k for k, _ in started].count("api") == 1
