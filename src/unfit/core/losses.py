@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unfit.core.kernels.margin import CompiledLoss, sigmoid
+from unfit.core.kernels.margin import CompiledLoss, logistic_slopes, sigmoid
 from unfit.registry import Registry
 
 
@@ -59,7 +59,8 @@ class Loss(ABC):
         kind = type(self)
         if kind not in _COMPILED:
             name = f"{kind.__module__}.{kind.__qualname__}"
-            _COMPILED[kind] = CompiledLoss(name, kind.value, kind.slope, kind.curvature)
+            fast = logistic_slopes if kind is Logistic else None
+            _COMPILED[kind] = CompiledLoss(name, kind.value, kind.slope, kind.curvature, fast)
         return _COMPILED[kind]
 
     def __eq__(self, other: object) -> bool:

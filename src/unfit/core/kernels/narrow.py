@@ -92,14 +92,14 @@ def _add_sums(
         _gather(rows, index, first, count, block)
         here = Span(0, count, -1)
         for c in range(k):
-            block_margins(gathered, slots, here, W[c], margin)
+            block_margins(flat, width, slots, here, W[c], margin)
             for i in range(count):
                 root[i] = kind.type(block.codes[i] == positive[c])
             for i in range(count):
                 m, t = margin[i], root[i]
                 margin[i] = slope(loss, m, t)
                 root[i] = np.sqrt(kind.type(curvature(loss, m, t)))
-            add_scaled(gathered, slots, here, margin, gradient[c])
+            add_scaled(flat, width, slots, here, margin, gradient[c])
             for i in range(count):
                 scale1(flat, i * width, root[i], scaled[i])
             _add_outer(scaled, count, hessian[c])

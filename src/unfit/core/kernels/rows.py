@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.margin import CompiledLoss, slope
+from unfit.core.kernels.margin import CompiledLoss, slopes_inplace
 from unfit.core.kernels.parallel import CACHE_LINE, KERNEL, prefetch
 from unfit.core.kernels.simd import add4, dot4
 
@@ -82,13 +82,16 @@ def add_to(total: np.ndarray, part: np.ndarray) -> None:
 
 @njit(**KERNEL)
 def block_margins(
-    X: np.ndarray, slots: np.ndarray, block: Span, w: np.ndarray, margin: np.ndarray
+    flat: np.ndarray,
+    width: int,
+    slots: np.ndarray,
+    block: Span,
+    w: np.ndarray,
+    margin: np.ndarray,
 ) -> None:
     """margin[i] <- x.w of the i-th row of a block; short rows that come next are sent for."""
-    width = X.shape[1]
-    flat = X.reshape(X.size)
-    line = CACHE_LINE // X.itemsize
-    short = width * X.itemsize < SHORT_ROW_BYTES
+    line = CACHE_LINE // flat.itemsize
+    short = width * flat.itemsize < SHORT_ROW_BYTES
     first, count = block.start, block.stop - block.start
     soon = (block.ahead - first) * width
     whole = count // 4 * 4
@@ -109,20 +112,22 @@ def block_margins(
             if block.ahead >= 0 and soon + (i + 4) * width <= flat.size:
                 _send_for(flat, soon + i * width, 4 * width, line)
     for i in range(first + whole, first + count):
-        x = X[slots[i]]
-        m = X.dtype.type(0)
+        start, m = _offset(slots, i, width), flat.dtype.type(0)
         for j in range(width):
-            m += x[j] * w[j]
+            m += flat[start + j] * w[j]
         margin[i - first] = m
 
 
 @njit(**KERNEL)
 def add_scaled(
-    X: np.ndarray, slots: np.ndarray, block: Span, scale: np.ndarray, gradient: np.ndarray
+    flat: np.ndarray,
+    width: int,
+    slots: np.ndarray,
+    block: Span,
+    scale: np.ndarray,
+    gradient: np.ndarray,
 ) -> None:
     """gradient += the rows of a block, each times its scale."""
-    width = X.shape[1]
-    flat = X.reshape(X.size)
     first, count = block.start, block.stop - block.start
     whole = count // 4 * 4
     for i in range(first, first + whole, 4):
@@ -141,10 +146,9 @@ def add_scaled(
             width,
         )
     for i in range(first + whole, first + count):
-        x = X[slots[i]]
-        s = scale[i - first]
+        start, s = _offset(slots, i, width), scale[i - first]
         for j in range(width):
-            gradient[j] += s * x[j]
+            gradient[j] += s * flat[start + j]
 
 
 @njit(**KERNEL)
@@ -152,16 +156,16 @@ def add_gradient(
     rows: RowBlock, slots: np.ndarray, span: Span, target: Target, w: np.ndarray, sums: Sums
 ) -> None:
     """sums.gradient += the data gradient at w of the rows in slots[span.start : span.stop]."""
-    X = rows.X
-    margin, t = sums.margin, sums.target
-    block = block_of(X.shape[1] * X.itemsize)
+    X, codes, positive = rows.X, rows.codes, target.positive
+    margin, t, gradient = sums.margin, sums.target, sums.gradient
+    width, flat = X.shape[1], X.reshape(X.size)
+    block = block_of(width * X.itemsize)
     for first in range(span.start, span.stop, block):
         count = min(block, span.stop - first)
         ahead = span.ahead + first - span.start if span.ahead >= 0 else -1
         part = Span(first, first + count, ahead)
-        block_margins(X, slots, part, w, margin)
+        block_margins(flat, width, slots, part, w, margin)
         for i in range(count):
-            t[i] = X.dtype.type(rows.codes[slots[first + i]] == target.positive)
-        for i in range(count):
-            margin[i] = slope(target.loss, margin[i], t[i])
-        add_scaled(X, slots, part, margin, sums.gradient)
+            t[i] = X.dtype.type(codes[slots[first + i]] == positive)
+        slopes_inplace(target.loss, margin, t, count)
+        add_scaled(flat, width, slots, part, margin, gradient)
