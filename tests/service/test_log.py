@@ -10,7 +10,7 @@ import time
 import pytest
 from services import log_to, until
 
-from unfit.service.log import LogOutput, log_event
+from unfit.service.log import EventRecord, LogOutput, log_event
 
 
 class Slow(io.StringIO):
@@ -79,3 +79,12 @@ def test_everything_a_process_says_is_a_line_of_the_log() -> None:
     assert lines[4]["failure"].startswith("ValueError in <module>")
     assert "Annabella" not in made.stderr
     assert made.returncode == 1
+
+
+def test_an_event_can_be_formatted_by_any_handler() -> None:
+    """An application or a test runner may have handlers of its own on the root logger."""
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(filename)s:%(lineno)d %(message)s"))
+    handler.handle(EventRecord("unfit.service", "child-hangs", {"pid": 1}))
+    assert written.getvalue() == "INFO :0 child-hangs\n"

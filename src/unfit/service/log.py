@@ -20,6 +20,11 @@ MAX_MESSAGE = 500  # characters of what a library says
 log = logging.getLogger("unfit.service")
 
 
+_FIELDS = logging.makeLogRecord(
+    {"levelno": logging.INFO, "levelname": "INFO", "args": (), "pathname": "", "filename": ""}
+).__dict__
+
+
 class EventRecord(logging.LogRecord):
     """An event with its facts.
 
@@ -27,12 +32,8 @@ class EventRecord(logging.LogRecord):
     caller's path and look up thread and process, and `Logger.info` would search the stack for it.
     """
 
-    levelno, levelname = logging.INFO, "INFO"
-    args = exc_info = exc_text = stack_info = None
-    pathname = filename = module = ""
-    lineno = 0
-
     def __init__(self, name: str, event: str, facts: dict[str, Any]) -> None:
+        self.__dict__.update(_FIELDS)  # a handler of another library reads them from there
         self.name, self.msg, self.facts = name, event, facts
         self.created = time.time()
 
