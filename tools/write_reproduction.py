@@ -19,6 +19,7 @@ from unfit.experiments.agreement import Agreement
 from unfit.experiments.claims import Claim
 from unfit.experiments.significance import LEVEL
 from unfit.experiments.study import Drawn, Study, StudyResult, reproduce
+from unfit.experiments.table import three_digits
 from unfit.pages.reproduction import CORRECTED, reproduction_page, speed_check
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -82,8 +83,9 @@ def document(outcome: StudyResult) -> str:
     for title, ours, whose, theirs, exact in speed_check(outcome):
         reached = "" if ours >= theirs else " **Not reached.**"
         lines.append(
-            f"- {title}: best speed-up {ours:.3g}x ({whose}) against our own SGD retraining; "
-            f"published {theirs:g}x; {exact:.3g}x against the fastest exact one.{reached}"
+            f"- {title}: best speed-up {three_digits(ours)}x ({whose}) against our own SGD "
+            f"retraining; published {theirs:g}x; {three_digits(exact)}x against the fastest exact "
+            f"one.{reached}"
         )
     if len(outcome.farther):
         lines += [

@@ -13,7 +13,7 @@ from scipy import stats
 from unfit.experiments import claims, published, significance, tables
 from unfit.experiments.agreement import agreements, explanation, farther
 from unfit.experiments.runs import Run
-from unfit.experiments.table import Table
+from unfit.experiments.table import Table, three_digits
 
 LAWS = ("uniform-random", "uniform-informed", "targeted-random", "targeted-informed")
 
@@ -302,3 +302,8 @@ def test_a_table_as_text_csv_latex_and_markdown():
     assert table.csv() == "name,value\na_b & c,1.234\nd,\n"
     assert r"a\_b \& c & 1.23 \\" in table.latex()
     assert "| a_b & c | 1.23 |" in table.markdown()
+
+
+def test_ratios_are_shown_with_three_digits_and_no_exponent():
+    shown = [three_digits(x) for x in (0.0043612, 1.4349, 83.72, 366.4, 999.4, 999.6, 2397.2)]
+    assert shown == ["0.00436", "1.43", "83.7", "366", "999", "1,000", "2,397"]

@@ -15,6 +15,7 @@ from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.findings import Findings, Subject
 from unfit.experiments.significance import Comparison, compare
+from unfit.experiments.table import three_digits
 from unfit.experiments.tables import correlations, estimates
 
 LITTLE = 0.02  # of accuracy
@@ -286,7 +287,7 @@ def order_of_efficiency(findings: Findings, subject: Subject) -> Verdict | None:
     known = {m: s for m, s in speed.items() if s is not None}
     if len(known) < 3:
         return None
-    shown = ", ".join(f"{CONTENDERS[m].label} {s:.3g}x" for m, s in known.items())
+    shown = ", ".join(f"{CONTENDERS[m].label} {three_digits(s)}x" for m, s in known.items())
     return Verdict(known["influence"] >= known["fisher"] >= known["deltagrad"], shown)
 
 

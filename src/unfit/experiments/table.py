@@ -9,6 +9,7 @@ import pandas as pd
 from unfit import disk
 
 Cell = str | float | int | None
+DIGITS = ",.3g"  # a format of its own, see `three_digits`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,4 +72,11 @@ class Table:
 def _shown(value: Cell, spec: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
-    return str(value) if spec == "" or isinstance(value, str) else format(value, spec)
+    if spec == "" or isinstance(value, str):
+        return str(value)
+    return three_digits(value) if spec == DIGITS else format(value, spec)
+
+
+def three_digits(value: float) -> str:
+    """Three significant digits, or all before the point; never an exponent of ten for a ratio."""
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"

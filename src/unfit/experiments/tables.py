@@ -13,7 +13,7 @@ from unfit.experiments.contenders import CONTENDERS, Contender, Tau
 from unfit.experiments.findings import Findings, Subject, matching
 from unfit.experiments.plans import plans
 from unfit.experiments.run import NONE
-from unfit.experiments.table import Cell, Table
+from unfit.experiments.table import DIGITS, Cell, Table
 
 DROPS = (0.01, 0.05, 0.10)
 HIGGS_ROWS = published.SIZES["higgs"][0]
@@ -245,10 +245,10 @@ def speed_ups(findings: Findings) -> Table:
         ("tau", "", lambda r: r[2].label),
         ("unlearn, ms", ",.1f", lambda r: r[3].seconds_unlearn * 1e3),
         ("SGD, ms", ",.0f", lambda r: r[3].seconds_retrain_sgd * 1e3),
-        ("speed-up", ",.3g", lambda r: r[3].speed_up),
-        ("published", ",.3g", lambda r: published_speed_up(r[0], r[1].name, r[2].name)),
+        ("speed-up", DIGITS, lambda r: r[3].speed_up),
+        ("published", DIGITS, lambda r: published_speed_up(r[0], r[1].name, r[2].name)),
         ("exact, ms", ",.0f", lambda r: r[3].seconds_retrain_exact * 1e3),
-        ("against exact", ",.3g", lambda r: r[3].speed_up_exact),
+        ("against exact", DIGITS, lambda r: r[3].speed_up_exact),
         ("prepare, ms", ",.0f", lambda r: r[3].seconds_prepare * 1e3),
     ]
     note = (
