@@ -252,7 +252,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        return np.asarray(self.classes_[predicted_classes(self.decision_function(X))])
+        scores = self.decision_function(X)  # first of all says whether the model is fitted
+        return np.asarray(self.classes_[predicted_classes(scores)])
 
     @property
     def _dtype(self) -> type[np.floating]:

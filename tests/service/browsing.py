@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import services
 from playwright.sync_api import (
@@ -58,7 +58,8 @@ class Service:
                 os.kill(pid, signal.SIGSTOP)
             yield
         finally:
-            os.kill(pid, signal.SIGCONT)
+            with suppress(ProcessLookupError):  # stopped for too long, it is replaced by another
+                os.kill(pid, signal.SIGCONT)
 
     def _writable(self) -> bool:
         database = sqlite3.connect(self.running.folder / "unfit.db", timeout=1)
