@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
+
 from unfit.experiments.agreement import Agreement
 from unfit.experiments.claims import Claim
 from unfit.experiments.significance import LEVEL
@@ -193,15 +195,30 @@ def _missing(outcome: StudyResult) -> str:
 def _cost(outcome: StudyResult) -> str:
     """Seconds that the runs took: beside each other, and alone."""
     frame = outcome.findings.frame
-    alone = frame["kind"].isin(["timing", "stream"])
+    timed = frame["kind"].isin(["timing", "stream"])
+    alone = timed & ~beside_others(frame)
     together, after = (
         frame.loc[~alone, "seconds_spent"].sum(),
         frame.loc[alone, "seconds_spent"].sum(),
     )
     said = f"{together / 3600:.1f} hours of runs one thread each"
     if after == 0:
-        return f"{said}; no times or streams were measured in them."
-    return f"{said}, and {after / 3600:.1f} hours of times and streams alone on the machine."
+        said += "; no times were measured alone on the machine."
+    else:
+        said += f", and {after / 3600:.1f} hours of times alone on the machine."
+    if (timed & ~alone).any():
+        said += (
+            " The seconds of the pipeline over time were measured beside other runs: their order "
+            "counts, not their size."
+        )
+    return said
+
+
+def beside_others(frame: pd.DataFrame) -> pd.Series:
+    """Runs whose seconds were measured while the machine did something else, too."""
+    if "beside" not in frame:
+        return pd.Series(False, frame.index)
+    return frame["beside"].eq(True)
 
 
 def _machine(outcome: StudyResult) -> str:
