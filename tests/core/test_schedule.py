@@ -25,14 +25,14 @@ def test_order_and_positions_are_inverse_permutations(n, share, seed, epoch):
     window = max(1, int(n * share))
     order = epoch_order(n, window, seed, epoch)
     assert np.array_equal(np.sort(order), np.arange(n))
-    whole = epoch_of(n, window, np.uint64(seed), epoch)
+    keys, visit, starts = epoch_of(n, window, np.uint64(seed), epoch)
     positions = np.empty(n, np.int64)
     for thread in range(3):
-        find_positions(np.arange(n), positions, whole, Share(thread, 3))
+        find_positions(np.arange(n), positions, n, window, keys, starts, Share(thread, 3))
     assert np.array_equal(positions[order], np.arange(n))
     begin, end = n // 3, n // 3 + max(1, n // 2)
     part = np.empty(end - begin, np.int32)
-    fill_slots(part, begin, end, whole)
+    fill_slots(part, begin, end, n, window, keys, visit, starts)
     assert np.array_equal(part, order[begin:end])
 
 

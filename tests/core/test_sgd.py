@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from unfit.core.kernels.rows import BLOCK, RowBlock, Span, Sums, Target, add_gradient
+from unfit.core.kernels.rows import BLOCK, Span, add_gradient
 from unfit.core.kernels.schedule import epoch_order
 from unfit.core.losses import LOGISTIC
 from unfit.core.objective import Rows
@@ -98,10 +98,10 @@ def test_add_gradient_for_any_number_of_rows(m, start, width, dtype):
     X = (rng.standard_normal((50, width)) / np.sqrt(width)).astype(dtype)
     codes, w = rng.integers(0, 2, 50).astype(np.int32), rng.standard_normal(width).astype(dtype)
     slots = rng.integers(0, 50, m + start + 3).astype(np.int32)
-    sums = Sums(np.zeros(width, dtype), np.zeros(BLOCK, dtype), np.zeros(BLOCK, dtype))
-    span, target = Span(start, start + m, 0), Target(LOGISTIC.compiled, 1)
-    add_gradient(RowBlock(X, codes), slots, span, target, w, sums)
+    gradient, scratch = np.zeros(width, dtype), (np.zeros(BLOCK, dtype), np.zeros(BLOCK, dtype))
+    span = Span(start, start + m, 0)
+    add_gradient(X.ravel(), width, codes, slots, span, LOGISTIC.compiled, 1, w, gradient, *scratch)
     rows = slots[start : start + m]
     expected = reference.gradient(w.astype(float), X[rows].astype(float), codes[rows] == 1, 0)
     tolerance = 1e-5 if dtype == np.float32 else 1e-12
-    np.testing.assert_allclose(sums.gradient, expected, atol=tolerance * max(1, m))
+    np.testing.assert_allclose(gradient, expected, atol=tolerance * max(1, m))

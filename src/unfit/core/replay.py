@@ -16,17 +16,11 @@ from unfit.core.kernels.replay import (
     GONE,
     LEAVING,
     PRESENT,
-    Buckets,
-    Crew,
     Deletion,
     Memory,
-    Rules,
-    Run,
-    Trajectories,
     replay_kernel,
 )
-from unfit.core.kernels.rows import RowBlock
-from unfit.core.kernels.schedule import Share
+from unfit.core.objective import positive_codes
 from unfit.core.sgd import Layout, Plan, epoch_spans
 from unfit.progress import ProgressCallback
 
@@ -70,7 +64,7 @@ def replay(
     k, d = old.shape[2], old.shape[3]
     width = layout.X.shape[1]
     deletion = _deletion(layout, fate)
-    m = deletion.slots.size
+    m = deletion[1].size  # the slots that leave
     steps = plan.steps_per_epoch(layout.n)
     if threads is None:
         busy = m * width * k > _WORTH_A_THREAD * steps
@@ -79,41 +73,51 @@ def replay(
     weights = np.zeros((team, k, width))
     weights[:, :, :d] = old[0, 0]
     memories = [_no_pairs(k, width) for _ in range(team)]
-    trajectories = Trajectories(old, new, counts, np.empty_like(counts))
+    new_counts = np.empty_like(counts)
+    # Not as memory maps, whose type numba is slow to tell inside a tuple.
+    trajectories = (np.asarray(old), np.asarray(new), counts, new_counts)
     parts, found = np.zeros((2, k, 2, team, width)), np.zeros((2, team), np.int64)
-    buckets = Buckets(np.empty(m, np.int64), np.empty(steps + 1, np.int64), np.empty(m, np.int32))
-    objective = layout.objective(k, plan.l2)
-    rules = Rules(cadence.burn_in, cadence.period, RESOLUTION[layout.X.dtype.name], float(radius))
+    buckets = (np.empty(m, np.int64), np.empty(steps + 1, np.int64), np.empty(m, np.int32))
+    positive, no_linear_term = positive_codes(k), np.zeros((k, width))
+    resolution = RESOLUTION[layout.X.dtype.name]
     work = (m + layout.n // cadence.period + 16 * steps) * k * width
     for first, last in epoch_spans(plan.epochs, work):
-        run = Run(layout.block, objective, layout.steps(plan, first, last), deletion, rules)
         meeting = new_meeting()
 
-        def body(thread: int, run: Run = run, meeting: np.ndarray = meeting) -> None:
-            crew = Crew(meeting, parts, found, buckets, Share(thread, team))
-            replay_kernel(run, weights[thread], memories[thread], trajectories, crew)
+        def body(
+            thread: int, first: int = first, last: int = last, meeting: np.ndarray = meeting
+        ) -> None:
+            replay_kernel(
+                layout.rows,
+                deletion,
+                layout.loss.compiled,
+                (positive, no_linear_term, weights[thread]),
+                layout.steps(plan, first, last),
+                plan.learning_rate,
+                plan.l2,
+                (cadence.burn_in, cadence.period, resolution, float(radius)),
+                memories[thread],
+                trajectories,
+                buckets,
+                (meeting, parts, found, thread, team),
+            )
 
         run_threads(body, team, meeting)
         if progress is not None:
             progress("training", last, plan.epochs)
-    return np.ascontiguousarray(weights[0, :, :d]), trajectories.new_counts
+    return np.ascontiguousarray(weights[0, :, :d]), new_counts
 
 
 def _deletion(layout: Layout, fate: np.ndarray) -> Deletion:
     slots = np.flatnonzero(fate == LEAVING)
     place = np.zeros(layout.n, np.int32)
     place[slots] = np.arange(slots.size)
-    rows = RowBlock(layout.X[slots], layout.codes[slots])
-    return Deletion(rows, slots, place, fate, dense=slots.size * _DENSE > layout.n)
+    rows = layout.X[slots], layout.codes[slots]
+    return rows, slots, place, fate, slots.size * _DENSE > layout.n
 
 
 def _no_pairs(k: int, width: int) -> Memory:
     """Every thread has a memory of its own: all walk the same path."""
     shape = (k, MEMORY, width)
-    return Memory(
-        S=np.zeros(shape),
-        Y=np.zeros(shape),
-        number=np.zeros(k, np.int64),
-        sig=np.zeros(k),
-        middle=np.zeros((k, 2 * MEMORY, 2 * MEMORY)),
-    )
+    middle = np.zeros((k, 2 * MEMORY, 2 * MEMORY))
+    return np.zeros(shape), np.zeros(shape), np.zeros(k, np.int64), np.zeros(k), middle

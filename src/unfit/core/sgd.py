@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
-from unfit.core.kernels.rows import RowBlock
+from unfit.core.kernels.rows import PaddedRows
 from unfit.core.kernels.schedule import window_rows
-from unfit.core.kernels.sgd import Objective, Steps, Team, sgd_kernel
+from unfit.core.kernels.sgd import Steps, sgd_kernel
 from unfit.core.losses import LOGISTIC, Loss
 from unfit.core.objective import positive_codes
 from unfit.progress import ProgressCallback
@@ -39,25 +39,13 @@ class Layout:
     loss: Loss = LOGISTIC
 
     @property
-    def block(self) -> RowBlock:
+    def rows(self) -> PaddedRows:
         """The rows as kernels take them."""
-        return RowBlock(self.X, self.codes)
-
-    def objective(self, k: int, l2: float) -> Objective:
-        """What k problems minimise over these rows, with a linear term of zero."""
-        no_linear_term = np.zeros((k, self.X.shape[1]))
-        return Objective(self.loss.compiled, positive_codes(k), no_linear_term, l2)
+        return self.X, self.codes
 
     def steps(self, plan: "Plan", first_epoch: int, last_epoch: int) -> Steps:
         """Some epochs of a plan, as kernels take them."""
-        return Steps(
-            seed=np.uint64(plan.seed),
-            first_epoch=first_epoch,
-            last_epoch=last_epoch,
-            batch=plan.batch_size,
-            window=self.window,
-            learning_rate=plan.learning_rate,
-        )
+        return np.uint64(plan.seed), first_epoch, last_epoch, plan.batch_size, self.window
 
     @property
     def n(self) -> int:
@@ -127,9 +115,9 @@ def train_sgd(
         threads = min(available_threads(), 1 + plan.batch_size * k * width // WORTH_A_BARRIER)
     weights = np.zeros((threads, k, width))
     weights[:, :, :d] = start
-    objective = layout.objective(k, plan.l2)
+    positive, padded_term = positive_codes(k), np.zeros((k, width))
     if linear_term is not None:
-        objective.linear_term[:, :d] = linear_term
+        padded_term[:, :d] = linear_term
     stored = np.empty((0, 2, k, d)) if trajectory is None else trajectory
     parts = np.zeros((2, k, threads, width))
     for first, last in epoch_spans(plan.epochs, layout.n * k * width):
@@ -138,9 +126,16 @@ def train_sgd(
         def body(
             thread: int, first: int = first, last: int = last, meeting: np.ndarray = meeting
         ) -> None:
-            steps = layout.steps(plan, first, last)
-            team = Team(meeting, parts, thread, threads)
-            sgd_kernel(layout.block, objective, steps, weights[thread], stored, team)
+            sgd_kernel(
+                layout.rows,
+                layout.loss.compiled,
+                (positive, padded_term, weights[thread]),
+                layout.steps(plan, first, last),
+                plan.learning_rate,
+                plan.l2,
+                stored,
+                (meeting, parts, thread, threads),
+            )
 
         run_threads(body, threads, meeting)
         if progress is not None:

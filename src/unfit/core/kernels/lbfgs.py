@@ -10,24 +10,12 @@ rows here: S, Y are (MEMORY, d), unused rows zero. Compiled, because the DELTAGR
 between steps.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
 from unfit.core.kernels.parallel import KERNEL
 
 MEMORY = 2  # pairs kept, first in first out
-
-
-class Pairs(NamedTuple):
-    """The pairs of one problem, how many there are, and sig and M^-1 of them."""
-
-    S: np.ndarray
-    Y: np.ndarray
-    number: int
-    sig: float
-    middle: np.ndarray
 
 
 @njit(nogil=True, cache=True)
@@ -69,13 +57,14 @@ def compact_middle(S: np.ndarray, Y: np.ndarray, pairs: int, inverse: np.ndarray
 
 
 @njit(**KERNEL)
-def compact_coefficients(pairs: Pairs, v: np.ndarray) -> tuple[float, float, float, float]:
-    """a0, a1, b0, b1 with B v = sig v - a0 y_0 - a1 y_1 - b0 s_0 - b1 s_1.
+def compact_coefficients(
+    S: np.ndarray, Y: np.ndarray, pairs: int, sig: float, inv: np.ndarray, v: np.ndarray
+) -> tuple[float, float, float, float]:
+    """a0, a1, b0, b1 with B v = sig v - a0 y_0 - a1 y_1 - b0 s_0 - b1 s_1; inv: M^-1.
 
     S and Y are (MEMORY, d or wider); a pair that is not there gets the coefficient 0.
     """
-    y0, y1, s0, s1 = pairs.Y[0], pairs.Y[1], pairs.S[0], pairs.S[1]
-    sig, M = pairs.sig, pairs.middle
+    y0, y1, s0, s1 = Y[0], Y[1], S[0], S[1]
     y0v = y1v = s0v = s1v = 0.0
     for j in range(v.size):
         y0v += y0[j] * v[j]
@@ -83,14 +72,14 @@ def compact_coefficients(pairs: Pairs, v: np.ndarray) -> tuple[float, float, flo
         s0v += s0[j] * v[j]
         s1v += s1[j] * v[j]
     s0v, s1v = sig * s0v, sig * s1v
-    if pairs.number == 1:
-        a0 = M[0, 0] * y0v + M[0, 1] * s0v
-        b0 = sig * (M[1, 0] * y0v + M[1, 1] * s0v)
+    if pairs == 1:
+        a0 = inv[0, 0] * y0v + inv[0, 1] * s0v
+        b0 = sig * (inv[1, 0] * y0v + inv[1, 1] * s0v)
         return a0, 0.0, b0, 0.0
-    a0 = M[0, 0] * y0v + M[0, 1] * y1v + M[0, 2] * s0v + M[0, 3] * s1v
-    a1 = M[1, 0] * y0v + M[1, 1] * y1v + M[1, 2] * s0v + M[1, 3] * s1v
-    b0 = sig * (M[2, 0] * y0v + M[2, 1] * y1v + M[2, 2] * s0v + M[2, 3] * s1v)
-    b1 = sig * (M[3, 0] * y0v + M[3, 1] * y1v + M[3, 2] * s0v + M[3, 3] * s1v)
+    a0 = inv[0, 0] * y0v + inv[0, 1] * y1v + inv[0, 2] * s0v + inv[0, 3] * s1v
+    a1 = inv[1, 0] * y0v + inv[1, 1] * y1v + inv[1, 2] * s0v + inv[1, 3] * s1v
+    b0 = sig * (inv[2, 0] * y0v + inv[2, 1] * y1v + inv[2, 2] * s0v + inv[2, 3] * s1v)
+    b1 = sig * (inv[3, 0] * y0v + inv[3, 1] * y1v + inv[3, 2] * s0v + inv[3, 3] * s1v)
     return a0, a1, b0, b1
 
 
@@ -100,5 +89,5 @@ def compact_product(S: np.ndarray, Y: np.ndarray, v: np.ndarray) -> np.ndarray:
     S, Y = (np.concatenate([A, np.zeros((MEMORY - count, v.size))]) for A in (S, Y))
     middle = np.empty((2 * MEMORY, 2 * MEMORY))
     sig = compact_middle(S, Y, count, middle)
-    a0, a1, b0, b1 = compact_coefficients(Pairs(S, Y, count, sig, middle), v)
+    a0, a1, b0, b1 = compact_coefficients(S, Y, count, sig, middle, v)
     return np.asarray(sig * v - np.array([a0, a1]) @ Y - np.array([b0, b1]) @ S)

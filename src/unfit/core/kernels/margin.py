@@ -109,7 +109,7 @@ def slopes_inplace(loss: CompiledLoss, margin: np.ndarray, target: np.ndarray, c
     raise NotImplementedError
 
 
-@overload(slopes_inplace, jit_options=_INLINED)
+@overload(slopes_inplace, jit_options=_INLINED, inline="always")
 def _choose_slopes(loss, margin, target, count):  # type: ignore[no-untyped-def]
     if loss.name in _SLOPES:
         return _SLOPES[loss.name]
@@ -133,7 +133,7 @@ def _sigmoid_inplace(values: np.ndarray, count: int) -> None:
     raise NotImplementedError
 
 
-@overload(_sigmoid_inplace, jit_options=_INLINED)
+@overload(_sigmoid_inplace, jit_options=_INLINED, inline="always")
 def _choose_sigmoid_inplace(values, count):  # type: ignore[no-untyped-def]
     single = _single if values.dtype == types.float32 else _double
 

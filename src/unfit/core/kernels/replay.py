@@ -1,93 +1,43 @@
 """DELTAGRAD's loop over a stored SGD run without some of its rows, fused."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.lbfgs import Pairs, compact_coefficients, compact_middle
+from unfit.core.kernels.lbfgs import compact_coefficients, compact_middle
+from unfit.core.kernels.margin import CompiledLoss
 from unfit.core.kernels.parallel import KERNEL, meet
-from unfit.core.kernels.rows import BLOCK, FLUSH, RowBlock, Span, Sums, Target, add_gradient, add_to
-from unfit.core.kernels.schedule import Epoch, Share, epoch_of, fill_slots, find_positions
-from unfit.core.kernels.sgd import Objective, Rate, Steps, add_parts, descend
+from unfit.core.kernels.rows import BLOCK, FLUSH, PaddedRows, Span, add_gradient, add_to
+from unfit.core.kernels.schedule import Share, epoch_of, fill_slots, find_positions
+from unfit.core.kernels.sgd import Problems, Rate, Steps, add_parts, descend
 
 CURVATURE_FLOOR = 1e-6  # a pair is kept only if y.s > floor s.s
 PRESENT, GONE, LEAVING = 0, 1, 2  # fate of a slot: in the data, deleted before, deleted now
 
 
-class Deletion(NamedTuple):
-    """The rows that leave: a copy of them, their slots, and the place of each slot among them.
-
-    fate: of every slot; dense: so many leave that every row of a batch is looked at.
-    """
-
-    rows: RowBlock
-    slots: np.ndarray
-    place: np.ndarray
-    fate: np.ndarray
-    dense: bool
-
-
-class Rules(NamedTuple):
-    """Which steps are exact, which pairs are kept, and how long a mean gradient can be."""
-
-    burn_in: int
-    period: int
-    resolution: float
-    radius: float
-
-
-class Run(NamedTuple):
-    """What is replayed: rows, objective and steps of the stored run, and the deletion."""
-
-    rows: RowBlock
-    objective: Objective
-    steps: Steps
-    deletion: Deletion
-    rules: Rules
-
-
-class Memory(NamedTuple):
-    """L-BFGS pairs of every problem: S and Y (k, MEMORY, width), how many, sig and M^-1."""
-
-    S: np.ndarray
-    Y: np.ndarray
-    number: np.ndarray
-    sig: np.ndarray
-    middle: np.ndarray
-
-
-class Trajectories(NamedTuple):
-    """The stored run and the one that is written, (steps, 2, k, d), with the rows of each batch."""
-
-    old: np.ndarray
-    new: np.ndarray
-    old_counts: np.ndarray
-    new_counts: np.ndarray
-
-
-class Buckets(NamedTuple):
-    """The rows that leave, sorted by batch: batch b has rows[start[b] : start[b + 1]]."""
-
-    positions: np.ndarray
-    start: np.ndarray
-    rows: np.ndarray
-
-
-class Crew(NamedTuple):
-    """A thread among others: where they meet, the sums of each, and how many rows each found."""
-
-    meeting: np.ndarray
-    parts: np.ndarray
-    found: np.ndarray
-    buckets: Buckets
-    share: Share
+# Plain tuples, taken apart before the loop, as in SGD: named ones would cost 185 us a call.
+# The rows that leave: a copy of them, their slots, the place of every slot among them, the fate of
+# every slot, and whether so many leave that every row of a batch is looked at.
+Deletion = tuple[PaddedRows, np.ndarray, np.ndarray, np.ndarray, bool]
+# The burn-in and the period of exact steps, how short s may be beside w for a pair to be kept, and
+# how long a mean gradient can be.
+Rules = tuple[int, int, float, float]
+# L-BFGS pairs of every problem: S and Y (k, MEMORY, width), how many, sig and M^-1.
+Memory = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+# The stored run and the one that is written, (steps, 2, k, d), and the rows of each batch of both.
+Trajectories = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+# The rows that leave, sorted by batch: their positions in the epoch, where each batch starts, and
+# the rows.
+Buckets = tuple[np.ndarray, np.ndarray, np.ndarray]
+# A thread among others: where they meet, the sums of each, how many rows each found, which thread,
+# and of how many.
+Crew = tuple[np.ndarray, np.ndarray, np.ndarray, int, int]
 
 
 @njit(nogil=True, cache=True)
-def _sort_into_batches(buckets: Buckets, batch: int) -> None:
-    """Counting sort of the rows that leave by the batch they are in."""
-    positions, start, rows = buckets.positions, buckets.start, buckets.rows
+def _sort_into_batches(
+    positions: np.ndarray, batch: int, start: np.ndarray, bucket: np.ndarray
+) -> None:
+    """Counting sort: bucket[start[b] : start[b + 1]] are the rows that leave batch b."""
     start[:] = 0
     for i in range(positions.size):
         start[positions[i] // batch + 1] += 1
@@ -96,7 +46,7 @@ def _sort_into_batches(buckets: Buckets, batch: int) -> None:
     for i in range(positions.size - 1, -1, -1):
         b = positions[i] // batch
         start[b + 1] -= 1
-        rows[start[b + 1]] = i
+        bucket[start[b + 1]] = i
     for b in range(start.size - 1):  # every start[b + 1] has come down to the start of batch b
         start[b] = start[b + 1]
     start[start.size - 1] = positions.size
@@ -104,207 +54,262 @@ def _sort_into_batches(buckets: Buckets, batch: int) -> None:
 
 @njit(nogil=True, cache=True)
 def _flushed_gradient(
-    rows: RowBlock, found: np.ndarray, target: Target, w: np.ndarray, sums: Sums, total: np.ndarray
+    flat: np.ndarray,
+    width: int,
+    codes: np.ndarray,
+    slots: np.ndarray,
+    count: int,
+    loss: CompiledLoss,
+    positive: int,
+    w: np.ndarray,
+    scratch: np.ndarray,
+    margin: np.ndarray,
+    target: np.ndarray,
+    total: np.ndarray,
 ) -> None:
-    """total <- data gradient of the found slots, float64 across runs of FLUSH rows."""
+    """total <- data gradient of slots[:count], float64 across runs of FLUSH rows."""
     total[:] = 0.0
-    for at in range(0, found.size, FLUSH):
-        sums.gradient[:] = 0
-        span = Span(at, min(at + FLUSH, found.size), -1)
-        add_gradient(rows, found, span, target, w, sums)
-        add_to(total, sums.gradient)
-
-
-class Step(NamedTuple):
-    """One step of one problem: w_t and g_t as stored, rows in the batch then, and rows left now."""
-
-    w: np.ndarray
-    g: np.ndarray
-    rows: int
-    left: int
+    for number in range((count + FLUSH - 1) // FLUSH):
+        scratch[:] = 0
+        span = Span(number * FLUSH, min((number + 1) * FLUSH, count), -1)
+        add_gradient(flat, width, codes, slots, span, loss, positive, w, scratch, margin, target)
+        add_to(total, scratch)
 
 
 @njit(**KERNEL)
+def _pair(
+    w: np.ndarray,
+    old_w: np.ndarray,
+    kept: np.ndarray,
+    deleted: np.ndarray,
+    old_g: np.ndarray,
+    rows: int,
+    s: np.ndarray,
+    y: np.ndarray,
+) -> None:
+    """s <- w - w_t and y <- mean gradient of all rows of the batch - g_t."""
+    for j in range(old_w.size):
+        s[j] = w[j] - old_w[j]
+        y[j] = (kept[j] + deleted[j]) / rows - old_g[j]
+
+
+@njit(nogil=True, cache=True)
 def _keep_pair(
-    pairs: Pairs, step: Step, w: np.ndarray, kept: np.ndarray, deleted: np.ndarray, floor: float
+    S: np.ndarray,
+    Y: np.ndarray,
+    pairs: int,
+    s: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+    floor: float,
 ) -> int:
-    """Store s = w - w_t and y = mean gradient of all rows of the batch - g_t, if they show positive
-    curvature and |s| > floor |w|; the number of pairs after."""
-    s, y = np.zeros(w.size), np.zeros(w.size)
-    for j in range(step.w.size):
-        s[j] = w[j] - step.w[j]
-        y[j] = (kept[j] + deleted[j]) / step.rows - step.g[j]
-    S, Y, count = pairs.S, pairs.Y, pairs.number
+    """Store (s, y) if it shows positive curvature and |s| > floor |w|; the number of pairs then."""
     ss = np.dot(s, s)
     if not (np.dot(y, s) > CURVATURE_FLOOR * ss and ss > floor**2 * np.dot(w, w)):
-        return count
-    if count == S.shape[0]:
-        for i in range(count - 1):
+        return pairs
+    if pairs == S.shape[0]:
+        for i in range(pairs - 1):
             S[i] = S[i + 1]
             Y[i] = Y[i + 1]
-        count -= 1
-    S[count] = s
-    Y[count] = y
-    return count + 1
+        pairs -= 1
+    S[pairs] = s
+    Y[pairs] = y
+    return pairs + 1
 
 
 @njit(**KERNEL)
 def _approximate(
-    pairs: Pairs, step: Step, w: np.ndarray, deleted: np.ndarray, v: np.ndarray, mean: np.ndarray
+    S: np.ndarray,
+    Y: np.ndarray,
+    pairs: int,
+    sig: float,
+    middle: np.ndarray,
+    old_w: np.ndarray,
+    old_g: np.ndarray,
+    rows: int,
+    left: int,
+    w: np.ndarray,
+    deleted: np.ndarray,
+    v: np.ndarray,
+    mean: np.ndarray,
 ) -> None:
     """mean <- (rows (g_t + B (w - w_t)) - deleted) / left; v is scratch."""
     for j in range(v.size):
-        v[j] = w[j] - step.w[j]
-    a0, a1, b0, b1 = compact_coefficients(pairs, v)
-    y0, y1, s0, s1 = pairs.Y[0], pairs.Y[1], pairs.S[0], pairs.S[1]
-    old_g, sig = step.g, pairs.sig
-    share, scale = step.rows / step.left, 1.0 / step.left
+        v[j] = w[j] - old_w[j]
+    a0, a1, b0, b1 = compact_coefficients(S, Y, pairs, sig, middle, v)
+    y0, y1, s0, s1 = Y[0], Y[1], S[0], S[1]
+    share, scale = rows / left, 1.0 / left
     for j in range(v.size):
         bv = sig * v[j] - a0 * y0[j] - a1 * y1[j] - b0 * s0[j] - b1 * s1[j]
         mean[j] = share * (old_g[j] + bv) - scale * deleted[j]
 
 
-class Part(NamedTuple):
-    """A thread's share of a batch: positions low .. high - 1 of an epoch; scratch for slots."""
-
-    low: int
-    high: int
-    slots: np.ndarray
-
-
 @njit(nogil=True, cache=True)
 def _rows_with(
-    fate: np.ndarray, wanted: int, part: Part, epoch: Epoch, found: np.ndarray
-) -> np.ndarray:
-    """The slots of this thread's share of the batch that have the wanted fate, in found."""
-    fill_slots(part.slots, part.low, part.high, epoch)
+    fate: np.ndarray,
+    wanted: int,
+    low: int,
+    high: int,
+    window: int,
+    keys: np.ndarray,
+    visit: np.ndarray,
+    starts: np.ndarray,
+    slots: np.ndarray,
+    found: np.ndarray,
+) -> int:
+    """found[:count] <- the slots at positions low .. high - 1 of the epoch that have the wanted
+    fate; slots is scratch."""
+    fill_slots(slots, low, high, fate.size, window, keys, visit, starts)
     count = 0
-    for slot in part.slots[: part.high - part.low]:  # no branches: nobody could predict them
+    for slot in slots[: high - low]:  # no branches: nobody could predict them
         found[count] = slot
         count += fate[slot] == wanted
-    return found[:count]
+    return count
 
 
 @njit(nogil=True, cache=True)
-def _leaving_of_step(buckets: Buckets, step: int, share: Share, found: np.ndarray) -> np.ndarray:
-    """A thread's share of the rows that leave a batch, by the sorted buckets."""
-    first, size = buckets.start[step], buckets.start[step + 1] - buckets.start[step]
+def _leaving_of_step(
+    start: np.ndarray, bucket: np.ndarray, step: int, share: Share, found: np.ndarray
+) -> int:
+    """found[:count] <- a thread's share of the rows that leave a batch, by the sorted buckets."""
+    first, size = start[step], start[step + 1] - start[step]
     low = first + size * share.thread // share.threads
     count = first + size * (share.thread + 1) // share.threads - low
-    found[:count] = buckets.rows[low : low + count]
-    return found[:count]
+    for i in range(count):
+        found[i] = bucket[low + i]
+    return int(count)
 
 
 @njit(nogil=True, cache=True)
 def replay_kernel(
-    run: Run, weights: np.ndarray, memory: Memory, trajectories: Trajectories, crew: Crew
+    rows: PaddedRows,
+    deletion: Deletion,
+    loss: CompiledLoss,
+    problems: Problems,
+    steps: Steps,
+    eta: float,
+    l2: float,
+    rules: Rules,
+    memory: Memory,
+    trajectories: Trajectories,
+    buckets: Buckets,
+    crew: Crew,
 ) -> None:
-    """Replay the steps; weights (k, width) move, and trajectories.new takes w_t and g_t."""
+    """Replay the steps; the weights move, and the new trajectory takes w_t and g_t."""
     # As in SGD: one meeting a step, every thread keeps its own copy of w and of the pairs, and
     # each computes the same update from the same parts. Each writes its columns of the trajectory.
-    rows, deletion, rules, steps = run.rows, run.deletion, run.rules, run.steps
-    objective, batch, fate = run.objective, run.steps.batch, run.deletion.fate
-    meeting, parts, share = crew.meeting, crew.parts, crew.share
-    thread, threads = share.thread, share.threads
-    old, new = trajectories.old, trajectories.new
-    rate = Rate(steps.learning_rate, objective.l2)
-    n, width = rows.X.shape
+    X, codes = rows
+    (gone_X, gone_codes), leaving, place, fate, dense = deletion
+    positive, linear_term, weights = problems
+    seed, first_epoch, last_epoch, batch, window = steps
+    burn_in, period, resolution, radius = rules
+    S, Y, pairs, sig, middle = memory
+    old, new, counts, new_counts = trajectories
+    positions, bucket_start, bucket = buckets
+    meeting, parts, found, thread, threads = crew
+    rate, share = Rate(eta, l2), Share(thread, threads)
+    n, width = X.shape
+    flat, gone_flat = X.reshape(X.size), gone_X.reshape(gone_X.size)
     k, d = old.shape[2], old.shape[3]
     per_epoch = -(-n // batch)
-    kind = rows.X.dtype
+    kind = X.dtype
     rounded = weights.astype(kind)
-    sums = Sums(np.zeros(width, kind), np.zeros(BLOCK, kind), np.zeros(BLOCK, kind))
-    in_kept, in_gone = np.empty(batch + 1, np.int32), np.empty(batch + 1, np.int32)
-    deleted, mean, v = np.zeros(width), np.zeros(width), np.zeros(d)
+    scratch, margin, target = np.zeros(width, kind), np.zeros(BLOCK, kind), np.zeros(BLOCK, kind)
+    kept, gone = np.empty(batch + 1, np.int32), np.empty(batch + 1, np.int32)
+    deleted, mean = np.zeros(width), np.zeros(width)
+    s, y, v = np.zeros(width), np.zeros(width), np.zeros(d)
     mine = slice(d * thread // threads, d * (thread + 1) // threads)
     slots = np.empty(batch, np.int32)
     exact = np.zeros(k, np.bool_)
     arrivals = 0
     half = 0
-    for number in range(steps.first_epoch, steps.last_epoch):
-        epoch = epoch_of(n, steps.window, steps.seed, number)
-        if not deletion.dense:
-            find_positions(deletion.slots, crew.buckets.positions, epoch, share)
+    for epoch in range(first_epoch, last_epoch):
+        keys, visit, starts = epoch_of(n, window, seed, epoch)
+        if not dense:
+            find_positions(leaving, positions, n, window, keys, starts, share)
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
             if thread == 0:
-                _sort_into_batches(crew.buckets, batch)
+                _sort_into_batches(positions, batch, bucket_start, bucket)
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
         for step in range(per_epoch):
-            t = number * per_epoch + step
-            due = t <= rules.burn_in or (t - rules.burn_in) % rules.period == 0
+            t = epoch * per_epoch + step
+            due = t <= burn_in or (t - burn_in) % period == 0
             any_exact = False
             for c in range(k):
-                exact[c] = due or memory.number[c] == 0
+                exact[c] = due or pairs[c] == 0
                 any_exact = any_exact or exact[c]
             begin = step * batch
             size = min(batch, n - begin)
             low, high = begin + size * thread // threads, begin + size * (thread + 1) // threads
-            part = Part(low, high, slots)
-            kept, gone = in_kept[:0], in_gone[:0]
+            n_kept = n_gone = 0
             if any_exact:
-                kept = _rows_with(fate, PRESENT, part, epoch, in_kept)
-            if any_exact or deletion.dense:
-                gone = _rows_with(fate, LEAVING, part, epoch, in_gone)
-                for i in range(gone.size):
-                    gone[i] = deletion.place[gone[i]]
-            else:
-                gone = _leaving_of_step(crew.buckets, step, share, in_gone)
-            crew.found[half, thread] = gone.size
-            for c in range(k):
-                target = Target(objective.loss, objective.positive[c])
-                _flushed_gradient(
-                    deletion.rows, gone, target, rounded[c], sums, parts[half, c, 0, thread]
+                n_kept = _rows_with(
+                    fate, PRESENT, low, high, window, keys, visit, starts, slots, kept
                 )
+            if any_exact or dense:
+                n_gone = _rows_with(
+                    fate, LEAVING, low, high, window, keys, visit, starts, slots, gone
+                )
+                for i in range(n_gone):
+                    gone[i] = place[gone[i]]
+            else:
+                n_gone = _leaving_of_step(bucket_start, bucket, step, share, gone)
+            found[half, thread] = n_gone
+            for c in range(k):
+                _flushed_gradient(
+                    gone_flat, width, gone_codes, gone, n_gone, loss, positive[c], rounded[c],
+                    scratch, margin, target, parts[half, c, 0, thread],
+                )  # fmt: skip
                 if exact[c]:
                     _flushed_gradient(
-                        rows, kept, target, rounded[c], sums, parts[half, c, 1, thread]
-                    )
+                        flat, width, codes, kept, n_kept, loss, positive[c], rounded[c],
+                        scratch, margin, target, parts[half, c, 1, thread],
+                    )  # fmt: skip
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
-            count = trajectories.old_counts[t]
-            left = count - crew.found[half].sum()
+            count = counts[t]
+            left = count - found[half].sum()
             if thread == 0:
-                trajectories.new_counts[t] = left
+                new_counts[t] = left
             for c in range(k):
                 if left == 0:  # nothing remains of this batch: w does not move
                     if thread == 0:
                         new[t, 0, c] = weights[c, :d]
                         new[t, 1, c] = 0.0
                     continue
-                stored = Step(old[t, 0, c], old[t, 1, c], count, left)
-                pairs = Pairs(
-                    memory.S[c], memory.Y[c], memory.number[c], memory.sig[c], memory.middle[c]
-                )
+                old_w, old_g = old[t, 0, c], old[t, 1, c]
                 add_parts(parts[half, c, 0], 1.0, deleted)
                 if exact[c]:
                     add_parts(parts[half, c, 1], 1.0, mean)
-                    memory.number[c] = _keep_pair(
-                        pairs, stored, weights[c], mean, deleted, rules.resolution
-                    )
-                    if memory.number[c] > 0:
-                        memory.sig[c] = compact_middle(
-                            memory.S[c], memory.Y[c], memory.number[c], memory.middle[c]
-                        )
+                    _pair(weights[c], old_w, mean, deleted, old_g, count, s, y)
+                    pairs[c] = _keep_pair(S[c], Y[c], pairs[c], s, y, weights[c], resolution)
+                    if pairs[c] > 0:
+                        sig[c] = compact_middle(S[c], Y[c], pairs[c], middle[c])
                     mean /= left
                 else:
-                    _approximate(pairs, stored, weights[c], deleted, v, mean)
-                    if not np.dot(mean, mean) <= rules.radius**2:  # every thread sees the same
-                        kept = _rows_with(fate, PRESENT, part, epoch, in_kept)
-                        target = Target(objective.loss, objective.positive[c])
-                        _flushed_gradient(
-                            rows, kept, target, rounded[c], sums, parts[half, c, 1, thread]
+                    _approximate(
+                        S[c], Y[c], pairs[c], sig[c], middle[c], old_w, old_g, count, left,
+                        weights[c], deleted, v, mean,
+                    )  # fmt: skip
+                    if not np.dot(mean, mean) <= radius**2:  # every thread sees the same
+                        n_kept = _rows_with(
+                            fate, PRESENT, low, high, window, keys, visit, starts, slots, kept
                         )
+                        _flushed_gradient(
+                            flat, width, codes, kept, n_kept, loss, positive[c], rounded[c],
+                            scratch, margin, target, parts[half, c, 1, thread],
+                        )  # fmt: skip
                         arrivals += threads
                         if threads > 1:
                             meet(meeting, arrivals)
                         add_parts(parts[half, c, 1], 1.0 / left, mean)
-                        memory.number[c] = 0
+                        pairs[c] = 0
                 new[t, 0, c, mine] = weights[c, mine]
                 new[t, 1, c, mine] = mean[mine]
-                descend(weights[c], mean, objective.linear_term[c], rate, rounded[c])
+                descend(weights[c], mean, linear_term[c], rate, rounded[c])
             half = 1 - half

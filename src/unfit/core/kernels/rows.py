@@ -24,6 +24,7 @@ SHORT_ROW_BYTES = 1024  # rows the hardware prefetcher is too late for
 # Rows where they lie: X (n, p), class codes, and whether a column of ones goes with them. A plain
 # tuple, and so is all that short kernels take: numba needs 20 us to tell the type of a named one.
 RowArrays = tuple[np.ndarray, np.ndarray, bool]
+PaddedRows = tuple[np.ndarray, np.ndarray]  # X (n, width) and the class code of each row
 
 
 class RowBlock(NamedTuple):
@@ -41,30 +42,9 @@ class Span(NamedTuple):
     ahead: int
 
 
-class Target(NamedTuple):
-    """The loss, and the class whose rows have target 1."""
-
-    loss: CompiledLoss
-    positive: int
-
-
-class Sums(NamedTuple):
-    """The gradient (width,) that is added to, and scratch of BLOCK numbers each."""
-
-    gradient: np.ndarray
-    margin: np.ndarray
-    target: np.ndarray
-
-
 @njit(nogil=True, cache=True, inline="always")
 def _offset(slots: np.ndarray, i: int, width: int) -> int:
     return int(slots[i]) * width
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _send_for(flat: np.ndarray, start: int, size: int, line: int) -> None:
-    for j in range(start, start + size, line):
-        prefetch(flat, j)
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -80,7 +60,7 @@ def add_to(total: np.ndarray, part: np.ndarray) -> None:
         total[j] += part[j]
 
 
-@njit(**KERNEL)
+@njit(forceinline=True, **KERNEL)
 def block_margins(
     flat: np.ndarray,
     width: int,
@@ -90,7 +70,9 @@ def block_margins(
     margin: np.ndarray,
 ) -> None:
     """margin[i] <- x.w of the i-th row of a block; short rows that come next are sent for."""
+    # Nothing here can raise, so numba counts no references: a range of any step but 1 could.
     line = CACHE_LINE // flat.itemsize
+    lines, lines_ahead = (width + line - 1) // line, (4 * width + line - 1) // line
     short = width * flat.itemsize < SHORT_ROW_BYTES
     first, count = block.start, block.stop - block.start
     soon = (block.ahead - first) * width
@@ -108,9 +90,12 @@ def block_margins(
         )
         if short:
             for later in range(min(i + 16, slots.size), min(i + 20, slots.size)):
-                _send_for(flat, _offset(slots, later, width), width, line)
+                start = _offset(slots, later, width)
+                for j in range(lines):
+                    prefetch(flat, start + j * line)
             if block.ahead >= 0 and soon + (i + 4) * width <= flat.size:
-                _send_for(flat, soon + i * width, 4 * width, line)
+                for j in range(lines_ahead):
+                    prefetch(flat, soon + i * width + j * line)
     for i in range(first + whole, first + count):
         start, m = _offset(slots, i, width), flat.dtype.type(0)
         for j in range(width):
@@ -118,7 +103,7 @@ def block_margins(
         margin[i - first] = m
 
 
-@njit(**KERNEL)
+@njit(forceinline=True, **KERNEL)
 def add_scaled(
     flat: np.ndarray,
     width: int,
@@ -153,19 +138,31 @@ def add_scaled(
 
 @njit(**KERNEL)
 def add_gradient(
-    rows: RowBlock, slots: np.ndarray, span: Span, target: Target, w: np.ndarray, sums: Sums
+    flat: np.ndarray,
+    width: int,
+    codes: np.ndarray,
+    slots: np.ndarray,
+    span: Span,
+    loss: CompiledLoss,
+    positive: int,
+    w: np.ndarray,
+    gradient: np.ndarray,
+    margin: np.ndarray,
+    target: np.ndarray,
 ) -> None:
-    """sums.gradient += the data gradient at w of the rows in slots[span.start : span.stop]."""
-    X, codes, positive = rows.X, rows.codes, target.positive
-    margin, t, gradient = sums.margin, sums.target, sums.gradient
-    width, flat = X.shape[1], X.reshape(X.size)
-    block = block_of(width * X.itemsize)
-    for first in range(span.start, span.stop, block):
+    """gradient (width,) += the data gradient at w of the rows in slots[span.start : span.stop].
+
+    flat: the rows, one after the other; positive: the class whose rows have target 1; margin,
+    target: scratch of BLOCK numbers each.
+    """
+    block = block_of(width * flat.itemsize)
+    for number in range((span.stop - span.start + block - 1) // block):
+        first = span.start + number * block
         count = min(block, span.stop - first)
         ahead = span.ahead + first - span.start if span.ahead >= 0 else -1
         part = Span(first, first + count, ahead)
         block_margins(flat, width, slots, part, w, margin)
-        for i in range(count):
-            t[i] = X.dtype.type(codes[slots[first + i]] == positive)
-        slopes_inplace(target.loss, margin, t, count)
+        for r in range(count):
+            target[r] = flat.dtype.type(codes[slots[first + r]] == positive)
+        slopes_inplace(loss, margin, target, count)
         add_scaled(flat, width, slots, part, margin, gradient)

@@ -127,20 +127,6 @@ def _fill_power(order: np.ndarray, low: int, base: int, bits: int, keys: np.ndar
         order[i] = np.uint32(base) + _round(z, k5, o5, mask, shift)
 
 
-class Epoch(NamedTuple):
-    """The order of one epoch over n slots.
-
-    keys: of every window; visit: windows in the order of their visit; starts: where each window (by
-    its number) starts.
-    """
-
-    n: int
-    window: int
-    keys: np.ndarray
-    visit: np.ndarray
-    starts: np.ndarray
-
-
 class Share(NamedTuple):
     """Which of how many threads."""
 
@@ -149,8 +135,11 @@ class Share(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def epoch_of(n: int, window: int, seed: np.uint64, epoch: int) -> Epoch:
-    """The order of an epoch."""
+def epoch_of(
+    n: int, window: int, seed: np.uint64, epoch: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The order of an epoch over n slots: keys of every window, the windows in the order of their
+    visit, and where each window (by its number) starts."""
     windows = -(-n // window)
     keys = epoch_keys(seed, epoch, windows)
     ragged = n - (windows - 1) * window
@@ -161,15 +150,15 @@ def epoch_of(n: int, window: int, seed: np.uint64, epoch: int) -> Epoch:
         visit[rank] = w
         starts[w] = start
         start += ragged if w == windows - 1 else window
-    return Epoch(n, window, keys, visit, starts)
+    return keys, visit, starts
 
 
 @njit(nogil=True, cache=True)
-def rank_at(position: int, epoch: Epoch) -> int:
+def rank_at(position: int, n: int, window: int, starts: np.ndarray) -> int:
     """Which visit a position of the epoch belongs to; only the last window may be short."""
-    window, windows = epoch.window, epoch.starts.size
-    ragged = epoch.n - (windows - 1) * window
-    short = epoch.starts[windows - 1]
+    windows = starts.size
+    ragged = n - (windows - 1) * window
+    short = starts[windows - 1]
     if position < short:
         return int(position // window)
     if position < short + ragged:
@@ -178,14 +167,22 @@ def rank_at(position: int, epoch: Epoch) -> int:
 
 
 @njit(nogil=True, cache=True)
-def fill_slots(slots: np.ndarray, begin: int, end: int, epoch: Epoch) -> None:
+def fill_slots(
+    slots: np.ndarray,
+    begin: int,
+    end: int,
+    n: int,
+    window: int,
+    keys: np.ndarray,
+    visit: np.ndarray,
+    starts: np.ndarray,
+) -> None:
     """slots[:end - begin] <- the slots at positions begin .. end - 1 of the epoch."""
-    window, keys, starts = epoch.window, epoch.keys, epoch.starts
-    rank = rank_at(begin, epoch)
+    rank = rank_at(begin, n, window, starts)
     at = begin
     while at < end:
-        w = epoch.visit[rank]
-        size = epoch.n - w * window if w == starts.size - 1 else window
+        w = visit[rank]
+        size = n - w * window if w == starts.size - 1 else window
         bits = _bits(size)
         stop = min(end, starts[w] + size)
         if size == 1 << bits:
@@ -198,26 +195,34 @@ def fill_slots(slots: np.ndarray, begin: int, end: int, epoch: Epoch) -> None:
 
 
 @njit(nogil=True, cache=True)
-def find_positions(slots: np.ndarray, positions: np.ndarray, epoch: Epoch, share: Share) -> None:
+def find_positions(
+    slots: np.ndarray,
+    positions: np.ndarray,
+    n: int,
+    window: int,
+    keys: np.ndarray,
+    starts: np.ndarray,
+    share: Share,
+) -> None:
     """positions[i] = where in the epoch slots[i] is visited; a thread does its share of them."""
-    window, windows = epoch.window, epoch.starts.size
-    ragged = epoch.n - (windows - 1) * window
+    windows = starts.size
+    ragged = n - (windows - 1) * window
     window_bits, ragged_bits = _bits(window), _bits(ragged)
     m = slots.size
     first, last = m * share.thread // share.threads, m * (share.thread + 1) // share.threads
     for i in range(first, last):
         w = slots[i] // window
         ends = w == windows - 1
-        positions[i] = epoch.starts[w] + _unpermute(
+        positions[i] = starts[w] + _unpermute(
             slots[i] - w * window,
             ragged if ends else window,
             ragged_bits if ends else window_bits,
-            epoch.keys[w],
+            keys[w],
         )
 
 
 def epoch_order(n: int, window: int, seed: int, epoch: int) -> np.ndarray:
     """The slots in the order in which an epoch visits them."""
     order = np.empty(n, np.int32)
-    fill_slots(order, 0, n, epoch_of(n, window, np.uint64(seed), epoch))
+    fill_slots(order, 0, n, n, window, *epoch_of(n, window, np.uint64(seed), epoch))
     return order

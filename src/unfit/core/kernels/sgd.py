@@ -7,37 +7,26 @@ from numba import njit
 
 from unfit.core.kernels.margin import CompiledLoss
 from unfit.core.kernels.parallel import KERNEL, meet
-from unfit.core.kernels.rows import BLOCK, FLUSH, RowBlock, Span, Sums, Target, add_gradient, add_to
+from unfit.core.kernels.rows import BLOCK, FLUSH, PaddedRows, Span, add_gradient, add_to
 from unfit.core.kernels.schedule import epoch_of, fill_slots, rank_at
 
+# Plain tuples: numba needs 35 us to tell the types of named ones, as much as many steps take. Their
+# arrays are taken out once, before the loop, and go on flat: an array in a tuple costs an atomic
+# count of its references wherever a kernel takes it out.
+# Of k problems: the class of each whose rows have target 1, its linear term and its weights, both
+# (k, width).
+Problems = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Seed, epochs from the first on and before the last, rows of a batch, rows of a window.
+Steps = tuple[np.uint64, int, int, int, int]
+# A thread among others: where they meet, the sums of each, twice, which thread, and of how many.
+Team = tuple[np.ndarray, np.ndarray, int, int]
 
-class Objective(NamedTuple):
-    """What is minimised: the loss of k problems, l2 per row, and a linear term (k, width)."""
 
-    loss: CompiledLoss
-    positive: np.ndarray
-    linear_term: np.ndarray
+class Rate(NamedTuple):
+    """The length of a step, and the regulariser per row."""
+
+    eta: float
     l2: float
-
-
-class Steps(NamedTuple):
-    """Which steps are taken: epochs from first_epoch on, before last_epoch."""
-
-    seed: np.uint64
-    first_epoch: int
-    last_epoch: int
-    batch: int
-    window: int
-    learning_rate: float
-
-
-class Team(NamedTuple):
-    """A thread among others: where they meet, and the sums of each, twice."""
-
-    meeting: np.ndarray
-    parts: np.ndarray
-    thread: int
-    threads: int
 
 
 @njit(**KERNEL)
@@ -50,13 +39,6 @@ def add_parts(parts: np.ndarray, scale: float, total: np.ndarray) -> None:
         part = parts[thread]
         for j in range(total.size):
             total[j] += scale * part[j]
-
-
-class Rate(NamedTuple):
-    """The length of a step, and the regulariser per row."""
-
-    eta: float
-    l2: float
 
 
 @njit(**KERNEL)
@@ -72,34 +54,38 @@ def descend(
 
 @njit(**KERNEL)
 def sgd_kernel(
-    rows: RowBlock,
-    objective: Objective,
+    rows: PaddedRows,
+    loss: CompiledLoss,
+    problems: Problems,
     steps: Steps,
-    weights: np.ndarray,
+    eta: float,
+    l2: float,
     stored: np.ndarray,
     team: Team,
 ) -> None:
-    """Take the steps; weights (k, width) move, stored (steps or 0, 2, k, d) takes w_t and g_t."""
+    """Take the steps; the weights move, stored (steps or 0, 2, k, d) takes w_t and g_t."""
     # Every thread keeps its own w, adds up its share of the batch, and meets the others once a
     # step; parts alternates between two halves so that nobody overwrites what another still reads.
-    parts, meeting, thread, threads = team.parts, team.meeting, team.thread, team.threads
-    loss, positive, linear_term = objective.loss, objective.positive, objective.linear_term
-    rate, batch, window = Rate(steps.learning_rate, objective.l2), steps.batch, steps.window
-    n, width = rows.X.shape
+    X, codes = rows
+    positive, linear_term, weights = problems
+    seed, first_epoch, last_epoch, batch, window = steps
+    meeting, parts, thread, threads = team
+    rate = Rate(eta, l2)
+    (n, width), flat = X.shape, X.reshape(X.size)
     k = weights.shape[0]
     d = stored.shape[3]
     keep = stored.shape[0] > 0
     per_epoch = -(-n // batch)
-    kind = rows.X.dtype
+    kind = X.dtype
     rounded = weights.astype(kind)
-    sums = Sums(np.zeros(width, kind), np.zeros(BLOCK, kind), np.zeros(BLOCK, kind))
+    gradient, margin, target = np.zeros(width, kind), np.zeros(BLOCK, kind), np.zeros(BLOCK, kind)
     mean = np.zeros(width)
     flush = FLUSH if k == 1 else BLOCK  # one problem after the other while the rows are in cache
     slots = np.empty(flush, np.int32)
     arrivals = 0
     half = 0
-    for number in range(steps.first_epoch, steps.last_epoch):
-        epoch = epoch_of(n, window, steps.seed, number)
+    for epoch in range(first_epoch, last_epoch):
+        keys, visit, starts = epoch_of(n, window, seed, epoch)
         for step in range(per_epoch):
             begin = step * batch
             size = min(batch, n - begin)
@@ -107,23 +93,26 @@ def sgd_kernel(
             high = begin + size * (thread + 1) // threads
             for c in range(k):
                 parts[half, c, thread] = 0.0
-            for at in range(low, high, flush):
+            for number in range((high - low + flush - 1) // flush):
+                at = low + number * flush
                 stop = min(at + flush, high)
-                fill_slots(slots, at, stop, epoch)
+                fill_slots(slots, at, stop, n, window, keys, visit, starts)
                 # While this window is worked on, the next one is sent for in its own order.
-                rank = rank_at(at, epoch)
-                ahead = at - epoch.starts[epoch.visit[rank]]
-                last = rank + 1 == epoch.visit.size
-                ahead = -1 if last else epoch.visit[rank + 1] * window + ahead
+                rank = rank_at(at, n, window, starts)
+                ahead = at - starts[visit[rank]]
+                ahead = visit[rank + 1] * window + ahead if rank + 1 < visit.size else -1
                 for c in range(k):
-                    sums.gradient[:] = kind.type(0)
+                    gradient[:] = kind.type(0)
                     span = Span(0, stop - at, ahead if c == 0 else -1)
-                    add_gradient(rows, slots, span, Target(loss, positive[c]), rounded[c], sums)
-                    add_to(parts[half, c, thread], sums.gradient)
+                    add_gradient(
+                        flat, width, codes, slots, span, loss, positive[c], rounded[c],
+                        gradient, margin, target,
+                    )  # fmt: skip
+                    add_to(parts[half, c, thread], gradient)
             arrivals += threads
             if threads > 1:
                 meet(meeting, arrivals)
-            t = number * per_epoch + step
+            t = epoch * per_epoch + step
             for c in range(k):
                 add_parts(parts[half, c], 1.0 / size, mean)
                 if keep and thread == t % threads:
