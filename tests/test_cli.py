@@ -21,7 +21,7 @@ def test_help_teaches():
     codes = " ".join(run(app, ["--help"]).output.split()).partition("Exit codes: ")[2]
     for code in (
         "0 done",
-        "1 an audit says no",
+        "1 an audit found",
         "3 an audit cannot tell",
         "4 an id matched nobody",
     ):
@@ -109,7 +109,7 @@ def test_predictions_go_to_files_and_come_from_a_pipe(ready, tmp_path):
     assert piped.stdout_bytes == (tmp_path / "out.csv").read_bytes()
     table = parquet.read_table(tmp_path / "out.parquet")
     assert table.num_rows == 400
-    assert "as labelled" in piped.stderr
+    assert "match the label" in piped.stderr
 
 
 def test_forget_from_a_file_and_from_stdin(ready, tmp_path):

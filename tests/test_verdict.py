@@ -150,7 +150,7 @@ def test_weights_in_use_that_are_not_the_centre_and_its_noise_are_seen(
     good = clf.audit(random_state=1)
     assert good.outcome == "forgotten", good.verdict
     if sigma > 0.1:  # which hides one row
-        assert "of the weights before noise" in good.reason
+        assert "measured before noise" in good.reason
     noise = state.weights - state.kept_centre
     for served in (
         100 + 100 * sigma + 0 * noise,

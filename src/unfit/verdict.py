@@ -193,7 +193,9 @@ def _by_single_rows(d: Distances, n_deleted: int) -> Verdict:
             f"{said}, over {percent(LIMIT)} of what {n_deleted:,} rows can be expected to weigh at "
             "most",
         )
-    return Verdict("cannot tell", f"{said}, which may be much or little of the deleted; {advice}")
+    return Verdict(
+        "cannot tell", f"{said}; the deleted rows may weigh more than that, or less: {advice}"
+    )
 
 
 def judge_released(exact: Verdict, added: Added | None, noise: Noise | None) -> Verdict:
@@ -203,7 +205,7 @@ def judge_released(exact: Verdict, added: Added | None, noise: Noise | None) -> 
     if added is not None and not added.is_noise:
         return Verdict(
             "not forgotten",
-            "the weights in use are not the centre plus noise of the size that sigma "
+            "the active weights are not the centre plus noise of the size that sigma "
             f"{added.sigma:g} says",
         )
     released = None if noise is None else judge_noise(noise)
@@ -212,8 +214,8 @@ def judge_released(exact: Verdict, added: Added | None, noise: Noise | None) -> 
     if exact.outcome == "forgotten" and (released is None or released.outcome == "cannot tell"):
         return Verdict(
             "forgotten",
-            f"{exact.reason}; this is of the weights before noise, from which those in use differ "
-            "as noise of this sigma does",
+            f"{exact.reason}; this was measured before noise, and the active weights differ from "
+            "those by noise of this sigma alone",
         )
     return exact
 

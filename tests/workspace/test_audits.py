@@ -111,7 +111,7 @@ def test_weights_in_use_that_are_not_those_that_were_made_are_seen(tmp_path: Pat
             loaded.state = replace(loaded.state, weights=other)
         report = ws.audit(random_state=0)
     assert report.outcome == "not forgotten"
-    assert "the weights in use are not the centre plus noise" in report.verdict
+    assert "the active weights are not the centre plus noise" in report.verdict
 
 
 def test_the_report_is_read_back_as_it_was(ws: Workspace) -> None:

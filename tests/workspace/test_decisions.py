@@ -30,8 +30,13 @@ def names(ws: Workspace, *, train: bool) -> list[str]:
 
 def test_what_could_not_be_measured_is_unknown_in_the_records(ws: Workspace) -> None:
     """With the last held-out person a training row leaves: nothing is left to measure on."""
-    ws.forget(subjects=[*names(ws, train=False), names(ws, train=True)[0]])
+    first = ws.forget(subjects=names(ws, train=True)[:1])
+    last = names(ws, train=True)[0]
+    second = ws.forget(subjects=[*names(ws, train=False), last], dry_run=True).rows
+    held_out = ws.forget(subjects=names(ws, train=False), dry_run=True).rows
+    ws.forget(subjects=[*names(ws, train=False), last])
     decision = ws.store.decisions.find()[-1]
+    assert decision.inputs["deleted"] == first.rows + second - held_out  # since training
     assert decision.action in ("withdraw", "retrain")
     assert "no held-out row is left" in decision.reason
     assert decision.estimate is None

@@ -29,7 +29,7 @@ app = typer.Typer(
     help=(
         "Linear classifiers that can forget. Create a workspace with `unfit init DATA`, then "
         "train, predict, forget, status, audit, retrain, export; `unfit serve` puts it on the "
-        "network. Exit codes: 0 done, 1 an audit says no, "
+        "network. Exit codes: 0 done, 1 an audit found that somebody is not forgotten, "
         "2 an error, explained in a sentence, that changed nothing, 3 an audit cannot tell, "
         "4 an id matched nobody (forget --strict)."
     ),

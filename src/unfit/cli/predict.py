@@ -42,7 +42,7 @@ def predict(
         made = ws.predict(data, output, format=format, spreadsheet=spreadsheet)
     facts = [f"{made.rows:,} rows predicted by version {made.version}"]
     if made.accuracy is not None:
-        facts.append(f"{100 * made.accuracy:.2f} % as labelled")
+        facts.append(f"{100 * made.accuracy:.2f} % match the label")
     if made.rare:
         facts.append(f"{made.rare:,} with a category too rare for a column of its own")
     if made.unseen:

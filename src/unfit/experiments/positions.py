@@ -7,7 +7,7 @@ published  with the published c. A retrained model's accuracy is the new initial
            goes on from the model that was never retrained. (All of the published streams of a law
            end with the same unlearned model, whatever their threshold and wherever they retrained.)
 rehearsed  the same, with c from a rehearsal of our own.
-product    with our own c; the retrained model is employed, and unlearning goes on from it, as a
+product    with our own c; the retrained model becomes active, and unlearning goes on from it, as a
            workspace does.
 
 A stream yields one row: how often it retrained, and after how many rows.

@@ -113,7 +113,7 @@ def explained() -> Iterator[None]:
     try:
         yield
     except sa.exc.TimeoutError:
-        raise Unavailable("too many ask the database at once; try again") from None
+        raise Unavailable("too many concurrent requests to the database; try again") from None
     except sa.exc.DBAPIError as error:
         first = str(error.orig or error).strip().splitlines()[0][:200]
         if isinstance(error, sa.exc.IntegrityError):

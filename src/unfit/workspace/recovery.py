@@ -93,7 +93,8 @@ def catch_up(session: Session) -> None:
         pair for pair, (outcome, _) in zip(listed, outcomes, strict=True) if outcome == "forgotten"
     ]
     if missed:
-        log.warning("deletions were missing here and are applied now: %d", len(missed))
+        said = "ids on the deletion list that were still in this workspace, forgotten now: %d"
+        log.warning(said, len(missed))
         session.store.requests.submit(RESTORED + uuid.uuid4().hex, missed, session.clock())
     if missed or pending:
         erasure.apply_pending(session, known=known, listed=added.ids)

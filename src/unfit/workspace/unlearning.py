@@ -104,7 +104,9 @@ class Unlearning:
         return Evaluation(step, _with_constants(verdict, model.constants_without(self.positions)))
 
     def _not_unlearned(self, reason: str) -> Evaluation:
-        facts = Facts(rows=self.model.baseline.rows, deleted=len(self.leaving))
+        rows = self.model.baseline.rows
+        gone = rows - self.model.data.n_remaining + len(self.leaving)
+        facts = Facts(rows=rows, deleted=gone)
         step = pipeline.Step(self.model.state, facts, unlearned=False)
         return Evaluation(step, Verdict(True, reason))
 

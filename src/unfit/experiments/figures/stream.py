@@ -13,7 +13,7 @@ COLOURS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00")
 STYLES: tuple[Any, ...] = ("-", "-", "--", "-.", ":", "--")
 ROWS = (
     "seconds spent so far",
-    "accuracy of the\nemployed model, test rows",
+    "accuracy of the\nactive model, test rows",
     "AccDis of the update (%),\ntrue",
 )
 
