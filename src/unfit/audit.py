@@ -429,8 +429,8 @@ def _on(rows: Rows, models: _Models) -> _Seen:
     control = None if models.control is None else _probabilities(rows, models.control)
     codes = predict(rows.X, models.updated), predict(rows.X, models.retrained)
     return _Seen(
-        updated=quality(updated, rows.codes),
-        retrained=quality(retrained, rows.codes),
+        updated=quality(updated, rows.codes, probabilistic=rows.loss.probabilistic),
+        retrained=quality(retrained, rows.codes, probabilistic=rows.loss.probabilistic),
         differ=float(np.mean(codes[0] != codes[1])),
         probabilities=_mean_difference(updated, retrained),
         control_probabilities=None if control is None else _mean_difference(control, retrained),

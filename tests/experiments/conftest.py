@@ -2,6 +2,7 @@ import pytest
 from studies import TINY, extension
 
 from unfit.data.catalog import CATALOG, load
+from unfit.experiments.extensions import Extensions
 from unfit.experiments.study import Study, reproduce
 from unfit.experiments.workbench import Workbench
 
@@ -13,7 +14,13 @@ def tiny(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.setenv("UNFIT_CACHE", str(folder / "cache"))
     file = extension(folder)
-    study = Study(folder / "out", datasets=("tiny",), quick=True, workers=2, extensions=(file,))
+    study = Study(
+        folder / "out",
+        datasets=("tiny",),
+        quick=True,
+        workers=2,
+        extensions=Extensions((str(file),)),
+    )
     outcome = reproduce(study)
     yield folder, file, outcome
     CATALOG.pop("tiny", None)

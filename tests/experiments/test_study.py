@@ -19,6 +19,7 @@ from studies import extension
 from unfit.data.catalog import CATALOG
 from unfit.errors import BadInput, Unavailable
 from unfit.experiments.deletions import LAWS
+from unfit.experiments.extensions import Extensions
 from unfit.experiments.figures import FIGURES
 from unfit.experiments.plans import plans
 from unfit.experiments.runs import Runs
@@ -101,20 +102,29 @@ def test_a_finished_study_is_not_done_again(tiny):
         datasets=("tiny",),
         quick=True,
         workers=1,
-        extensions=(file,),
+        extensions=Extensions((str(file),)),
         resume=True,
     )
     again = reproduce(study)
     assert again.done == 0
     assert 0 < again.finished < outcome.finished
     with pytest.raises(Unavailable, match="holds finished runs; continue them with --resume"):
-        reproduce(Study(folder / "out", datasets=("tiny",), quick=True, extensions=(file,)))
+        reproduce(
+            Study(
+                folder / "out", datasets=("tiny",), quick=True, extensions=Extensions((str(file),))
+            )
+        )
 
 
 def test_two_studies_do_not_write_in_one_folder(tiny):
     folder, file, _ = tiny
     study = Study(
-        folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,), resume=True
+        folder / "out",
+        ("noise",),
+        datasets=("tiny",),
+        quick=True,
+        extensions=Extensions((str(file),)),
+        resume=True,
     )
     with alone_in(folder / "out"), pytest.raises(Unavailable, match="another process is working"):
         reproduce(study)
@@ -123,7 +133,12 @@ def test_two_studies_do_not_write_in_one_folder(tiny):
 def test_runs_of_another_data_set_of_that_name_are_not_gone_on_from(tiny):
     folder, file, _ = tiny
     study = Study(
-        folder / "out", ("noise",), datasets=("tiny",), quick=True, extensions=(file,), resume=True
+        folder / "out",
+        ("noise",),
+        datasets=("tiny",),
+        quick=True,
+        extensions=Extensions((str(file),)),
+        resume=True,
     )
     entry = CATALOG["tiny"]
     CATALOG["tiny"] = replace(entry, training=replace(entry.training, epochs=6))
@@ -157,7 +172,12 @@ def test_what_goes_wrong_in_a_worker_is_said_with_its_place(tmp_path, tiny):
         ("deletion-laws",),
         datasets=("tiny",),
         quick=True,
-        extensions=(file, bad),
+        extensions=Extensions(
+            (
+                str(file),
+                str(bad),
+            )
+        ),
         workers=1,
     )
     try:
@@ -171,7 +191,9 @@ def test_the_same_settings_give_the_same_models(tiny, tmp_path):
     """In another folder, with another number of processes."""
     _, file, outcome = tiny
     names = ("correlation",)
-    study = Study(tmp_path, names, datasets=("tiny",), quick=True, extensions=(file,))
+    study = Study(
+        tmp_path, names, datasets=("tiny",), quick=True, extensions=Extensions((str(file),))
+    )
     found = reproduce(study).findings.frame
     before = outcome.findings.frame
     key = ["law", "fraction", "method", "tau", "sigma", "seed"]
@@ -331,11 +353,11 @@ def test_wrong_names_are_said_before_any_work(tmp_path):
     with pytest.raises(BadInput, match="no data set 'nowhere'; there are"):
         reproduce(Study(tmp_path / "out", datasets=("nowhere",)))
     with pytest.raises(BadInput, match="there is no file"):
-        reproduce(Study(tmp_path / "out", extensions=(tmp_path / "none.py",)))
+        reproduce(Study(tmp_path / "out", extensions=Extensions((str(tmp_path / "none.py"),))))
     bad = tmp_path / "bad.py"
     bad.write_text("import nothing_of_that_name")
     with pytest.raises(BadInput, match="bad.py: ModuleNotFoundError"):
-        reproduce(Study(tmp_path / "out", extensions=(bad,)))
+        reproduce(Study(tmp_path / "out", extensions=Extensions((str(bad),))))
     assert not (tmp_path / "out").exists()
 
 

@@ -34,7 +34,7 @@ def init(
     ] = None,
     row_id: Annotated[
         str | None,
-        typer.Option(help="Column that names a row. Default: its number, from 0."),
+        typer.Option(help="Column that names a row. Default: its number."),
     ] = None,
     positive: Annotated[
         list[str] | None,
@@ -58,7 +58,7 @@ def init(
     ] = None,
     encoding: Annotated[
         str | None,
-        typer.Option(help="Encoding of a CSV file, such as latin-1. Default: detected."),
+        typer.Option(help="Encoding of a CSV file. Default: detected."),
     ] = None,
     numeric: Annotated[
         list[str] | None,
@@ -71,6 +71,9 @@ def init(
     method: Annotated[
         str, typer.Option(help=f"{', '.join(METHODS.built_in())} or an installed one.")
     ] = "fisher",
+    loss: Annotated[
+        str, typer.Option(help="What is minimised; unfit.toml lists all.")
+    ] = "logistic",
     sigma: Annotated[
         float, typer.Option(min=0, help="Noise on the weights: hides more, costs accuracy.")
     ] = 0.0,
@@ -123,6 +126,7 @@ def init(
             format=format,
             options=_options(source_option or ()),
             method=method,
+            loss=loss,
             sigma=sigma,
             threshold=threshold,
             retrain_when=retrain_when or (),

@@ -30,7 +30,8 @@ def predict(
     """Predict the rows of a file: class, probabilities and the version that answered.
 
     With more than two classes, probabilities are one-vs-rest: scores of separate models, scaled to
-    sum to 1, and less well calibrated than those of a softmax model.
+    sum to 1, and less well calibrated than those of a softmax model. Under a loss that estimates no
+    probabilities (model.loss in unfit.toml) they are scores between 0 and 1.
 
     A category without a column counts as none of the others. The command reports how many rows hold
     such a category: one that too few training rows hold (preprocessing.min_rows, max_categories),

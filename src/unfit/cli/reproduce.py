@@ -69,13 +69,18 @@ def reproduce(
         int | None, typer.Option(min=1, help="Use at most this many seeds.", show_default=False)
     ] = None,
     extension: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             "--with",
-            help="A Python file that adds a method, a data set or a deletion law (repeatable).",
+            help="A Python file that adds a method, a data set or a deletion law, or the name of "
+            "an installed method or policy (repeatable).",
             show_default=False,
         ),
     ] = None,
+    loss: Annotated[
+        str,
+        typer.Option(help="What models minimise. Published values are of the logistic loss."),
+    ] = "logistic",
     listed: Annotated[
         bool, typer.Option("--list", help="List figures, tables and data sets, and stop.")
     ] = False,
@@ -88,10 +93,11 @@ def reproduce(
     """
     with errors():
         study_of, reproduced, page_of = _extra()
-        if listed:
-            from unfit.experiments.sweep import extend
+        from unfit.experiments.extensions import Extensions
 
-            extend(extension or ())
+        extensions = Extensions(tuple(extension or ()), loss)
+        if listed:
+            extensions.take_in()
             _list(as_json)
             return
         folder = output or Path("reproduction-quick" if quick else "reproduction")
@@ -107,7 +113,7 @@ def reproduce(
             workers=workers or available_threads(),
             resume=resume,
             draw=draw,
-            extensions=tuple(extension or ()),
+            extensions=extensions,
         )
         with live(as_json) as callbacks:
             outcome = reproduced(study, callbacks)

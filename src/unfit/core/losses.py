@@ -7,7 +7,7 @@
 A loss is one class with these three formulae, which are compiled into every kernel. A formula takes
 numbers and arrays alike: use operators and functions of NumPy that numba knows, and nothing of
 `self`. A package adds a loss by an entry point of the group "unfit.losses"; what everything here
-relies on is checked by `unfit.testing.check_loss`. Knows core.kernels.margin.
+relies on is checked by `unfit.testing.check_loss`. Knows core.kernels.margin and the registry.
 """
 
 import math
@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from unfit.core.kernels.margin import CompiledLoss, logistic_slopes, sigmoid
-from unfit.registry import Registry
+from unfit.loss_registry import LOSSES as LOSSES
 
 
 class Loss(ABC):
@@ -145,12 +145,3 @@ class SquaredHinge(Loss):
 
 
 LOGISTIC = Logistic()
-LOSSES: Registry[type[Loss]] = Registry(
-    "loss",
-    "unfit.losses",
-    {
-        "logistic": "unfit.core.losses:Logistic",
-        "squared-error": "unfit.core.losses:SquaredError",
-        "squared-hinge": "unfit.core.losses:SquaredHinge",
-    },
-)

@@ -74,7 +74,8 @@ def auc(probabilities: np.ndarray, codes: np.ndarray) -> float | None:
 class Quality:
     """How good some predictions are: accuracy beside the majority rate, log-loss, AUC.
 
-    None where it cannot be said: there are no rows, or they are of one class.
+    None where it cannot be said: there are no rows, they are of one class, or (log-loss) the model
+    estimates no probabilities.
     """
 
     rows: int
@@ -84,8 +85,11 @@ class Quality:
     auc: float | None
 
 
-def quality(probabilities: np.ndarray, codes: np.ndarray) -> Quality:
-    """probabilities (n, classes), as they are shown to people; codes (n,)."""
+def quality(probabilities: np.ndarray, codes: np.ndarray, *, probabilistic: bool = True) -> Quality:
+    """probabilities (n, classes), as they are shown to people; codes (n,).
+
+    probabilistic: whether they estimate probabilities; of mere scores there is no log-loss.
+    """
     if len(codes) == 0:
         return Quality(rows=0, accuracy=None, majority=None, log_loss=None, auc=None)
     predicted = probabilities.argmax(axis=1)  # of two equal ones the first, as margins of 0 do
@@ -93,6 +97,6 @@ def quality(probabilities: np.ndarray, codes: np.ndarray) -> Quality:
         rows=len(codes),
         accuracy=accuracy(predicted, codes),
         majority=majority_rate(codes),
-        log_loss=log_loss(probabilities, codes),
+        log_loss=log_loss(probabilities, codes) if probabilistic else None,
         auc=auc(probabilities, codes),
     )

@@ -209,6 +209,11 @@ ENGINES: Registry[Callable[[Rows, int], Engine]] = Registry(
 ENVIRONMENT = "UNFIT_ENGINE"
 
 
+def engine_name() -> str:
+    """The engine of this machine: what UNFIT_ENGINE says, else "cpu"."""
+    return os.environ.get(ENVIRONMENT) or "cpu"
+
+
 def make_engine(
     rows: Rows, n_classes: int, *, places: np.ndarray | None = None, name: str | None = None
 ) -> Engine:
@@ -216,7 +221,7 @@ def make_engine(
 
     places: a mask over all positions, True where these rows are; the others are erased.
     """
-    make = ENGINES.find(name or os.environ.get(ENVIRONMENT) or "cpu")
+    make = ENGINES.find(name or engine_name())
     if places is None or places.all():
         return make(rows, n_classes)
     engine = make(

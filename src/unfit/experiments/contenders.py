@@ -1,7 +1,8 @@
 """The methods that are compared: each with its efficiency parameter tau and its looks.
 
 tau of FISHER and INFLUENCE is the size m' of a mini-batch of deleted rows, m / parts; that of
-DELTAGRAD the period T0. A new contender is a Method, and one call of `add_contender`.
+DELTAGRAD the period T0. A new contender is a Method, and one call of `add_contender`; installed
+methods join by their names.
 """
 
 from collections.abc import Callable
@@ -96,6 +97,17 @@ def add_contender(
     return contender
 
 
+def add_installed(name: str) -> Contender:
+    """Compare an installed method with the others.
+
+    tau is its mini-batch of deleted rows, where it has one; otherwise there is one value.
+    """
+    method = METHODS.find(name)
+    has_batches = any(knob.name == "deletion_batch_size" for knob in method.knobs())
+    return add_contender(method, BATCHES if has_batches else (ONE_TAU,))
+
+
+ONE_TAU = Tau("default", "as installed", lambda settings, m: settings)
 BATCHES = tuple(parts(count) for count in (8, 4, 2, 1))
 add_contender(METHODS["fisher"], BATCHES, "FISHER", "#0072B2")
 add_contender(METHODS["influence"], BATCHES, "INFLUENCE", "#009E73")

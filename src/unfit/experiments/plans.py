@@ -42,6 +42,7 @@ FIELDS = {
     "stream": {"laws", "fractions", "methods", "policies", "up_to"},
     "positions": {"laws", "methods", "policies", "seeds", "manners", "without"},
 }
+EXTRA_POLICIES: list[str] = []  # that streams are run under beside those of their plan
 THETA = 0.45  # that fractions `up_to: theta` are written for
 
 
@@ -123,7 +124,7 @@ def _expand(sweep: Mapping[str, Any], workbench: Workbench, effort: Effort) -> I
                 for seed in range(_draws(sweep, workbench, fraction, effort)):
                     yield Run(kind, name, law, fraction, seed=seed)
         elif kind == "stream":
-            for method, policy in product(_methods(sweep), sweep["policies"]):
+            for method, policy in product(_methods(sweep), [*sweep["policies"], *EXTRA_POLICIES]):
                 for step, fraction in enumerate(fractions, 1):
                     yield Run(kind, name, law, fraction, method, policy=str(policy), step=step)
         else:

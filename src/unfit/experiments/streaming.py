@@ -19,8 +19,9 @@ from unfit.experiments.contenders import CONTENDERS, Contender
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
 from unfit.experiments.workbench import Deletion, Workbench
+from unfit.lifecycle.drift import measured
 from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
-from unfit.lifecycle.policies import POLICIES, Always, Disparity
+from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import Method, State
 
@@ -67,7 +68,7 @@ class Rehearsed:
 
 def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Rehearsed:
     data, entry = workbench.data, workbench.data.entry
-    test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept)
+    test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept, workbench.loss)
     method = workbench.method(contender, 0.0)
     state = workbench.trained_by(contender, 0.0, seed)
     right = correct(state.weights, test)
@@ -113,7 +114,8 @@ def _one(
     """One policy over the whole stream.
 
     It pays for what it does: unlearning, evaluating and preparing for the next batch, retraining,
-    and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone.
+    and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone. What
+    the paper's policies do not look at is measured for others only.
     """
     policy, data, method = policy_of(name), workbench.engine.shared(), opened.model.method
     rng = generator("stream", workbench.name, name, retrained[0].deletion.seed)
@@ -123,11 +125,15 @@ def _one(
     cost = opened.seconds if isinstance(policy, Disparity) else 0.0
     early = retrained[0].deletion.rows  # once off the clock: the first call loads its kernels
     step(model, early, everyone, rng)
+    log_loss_change = 0.0
     for after in retrained:
         batch = after.deletion.rows[len(gone) :]
         gone = after.deletion.rows
         start = perf_counter()
         done = step(model, batch, everyone, rng)
+        if not isinstance(policy, Disparity | Always | Never):
+            done = measured(done, model, batch, everyone, log_loss_change)
+            log_loss_change = done.facts.log_loss_change or 0.0
         unlearning = perf_counter() - start
         verdict = decide(policy, done.facts)
         data.forget(batch)
@@ -137,6 +143,7 @@ def _one(
             right = correct(state.weights, test)
             baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
             model = replace(model, initially_correct=right, baseline=baseline)
+            log_loss_change = 0.0
         start = perf_counter()
         state = method.prepare(state, data)
         preparing = perf_counter() - start

@@ -1,6 +1,5 @@
 """A study: from the names of figures and tables to finished runs, pictures, tables and claims."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,12 +14,13 @@ from unfit.data import catalog
 from unfit.errors import BadInput, Unavailable
 from unfit.experiments.agreement import Agreement, agreements, farther
 from unfit.experiments.claims import Claim, claims
+from unfit.experiments.extensions import Extensions
 from unfit.experiments.figures import FIGURES, draw
 from unfit.experiments.findings import Findings, subject_of
 from unfit.experiments.machine import machine
 from unfit.experiments.plans import Effort, Plan, plans
 from unfit.experiments.runs import Run, Runs
-from unfit.experiments.sweep import StatusCallback, extend, sweep
+from unfit.experiments.sweep import StatusCallback, sweep
 from unfit.experiments.table import Table
 from unfit.experiments.tables import BESIDE, TABLES
 from unfit.experiments.workbench import Workbench
@@ -46,7 +46,7 @@ class Study:
     workers: int = 1
     resume: bool = False
     draw: bool = False  # from the finished runs alone
-    extensions: tuple[Path, ...] = ()
+    extensions: Extensions = field(default_factory=Extensions)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def reproduce(study: Study, callbacks: StudyCallbacks | None = None) -> StudyRes
     """Run what is missing, then draw and tabulate."""
     callbacks = callbacks or StudyCallbacks()
     wanted_plans = chosen(study.names)
-    extend(study.extensions)
+    study.extensions.take_in()
     names = study.datasets or (QUICK if study.quick else PAPER)
     for name in names:
         catalog.find(name)
@@ -115,7 +115,11 @@ def _reproduce(
     start = monotonic()
     _check_folder(study)
     workbenches = {
-        name: Workbench(catalog.load(name, callbacks.preparing), study.folder / "models")
+        name: Workbench(
+            catalog.load(name, callbacks.preparing),
+            study.folder / "models",
+            study.extensions.loss,
+        )
         for name in names
     }
     _check_provenance(study, workbenches)
@@ -213,8 +217,7 @@ def _check_provenance(study: Study, workbenches: dict[str, Workbench]) -> None:
     path = study.folder / PROVENANCE
     known = json.loads(path.read_text()) if path.exists() else {}
     now = {f"data set {name}": bench.provenance for name, bench in workbenches.items()}
-    for file in study.extensions:
-        now[f"file {file.name}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    now |= dict(study.extensions.digests())
     for what, provenance in now.items():
         if known.get(what, provenance) != provenance:
             raise Unavailable(

@@ -6,10 +6,7 @@ workers end at once, in the middle of a run. Timings and streams come last, in o
 cores.
 """
 
-import hashlib
-import importlib.util
 import os
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +22,7 @@ from unfit.core.kernels.parallel import available_threads
 from unfit.data import catalog
 from unfit.errors import BadInput, UnfitError
 from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.extensions import Extensions
 from unfit.experiments.runs import Run, Runs
 from unfit.experiments.tasks import ALONE, groups, run_group
 from unfit.experiments.workbench import Workbench
@@ -48,7 +46,7 @@ def sweep(
     wanted: Iterable[Run],
     workbenches: dict[str, Workbench],
     workers: int,
-    extensions: Sequence[Path] = (),
+    extensions: Extensions,
     callback: StatusCallback | None = None,
 ) -> int:
     """Do those of the wanted runs that are missing, and return how many they were."""
@@ -66,7 +64,7 @@ def sweep(
 
 
 def _spread(
-    runs: Runs, todo: list[list[Run]], workers: int, extensions: Sequence[Path], meter: "_Meter"
+    runs: Runs, todo: list[list[Run]], workers: int, extensions: Extensions, meter: "_Meter"
 ) -> None:
     context = get_context("spawn")
     cores = available_threads()
@@ -79,7 +77,7 @@ def _spread(
             process = context.Process(
                 target=work,
                 daemon=True,
-                args=(theirs, runs.folder / "models", number, threads, tuple(extensions)),
+                args=(theirs, runs.folder / "models", number, threads, extensions),
             )
             process.start()
             theirs.close()
@@ -132,9 +130,7 @@ def _receive(
     meter.finished(run)
 
 
-def work(
-    pipe: Connection, models: Path, number: int, threads: int, extensions: tuple[Path, ...]
-) -> None:
+def work(pipe: Connection, models: Path, number: int, threads: int, extensions: Extensions) -> None:
     """A worker: groups in, finished runs out."""
     threading.Thread(target=_die_with_parent, daemon=True).start()
     if hasattr(os, "sched_setaffinity"):
@@ -145,11 +141,11 @@ def work(
     workbench: Workbench | None = None
     try:
         with threadpool_limits(threads):
-            extend(extensions)
+            extensions.take_in()
             while (group := pipe.recv()) is not None:
                 name = group[0].dataset
                 if workbench is None or workbench.name != name:
-                    workbench = Workbench(catalog.load(name), models)
+                    workbench = Workbench(catalog.load(name), models, extensions.loss)
                 for row in _finished(workbench, group):
                     pipe.send(row)
                 pipe.send(None)
@@ -181,27 +177,6 @@ def _finished(workbench: Workbench, group: list[Run]) -> Iterator[tuple[Run, dic
         raise BadInput(
             f"{where}: {type(error).__name__}: {error}; finished runs are kept"
         ) from error
-
-
-def extend(paths: Iterable[Path]) -> None:
-    """Import the files that add methods, data sets or laws."""
-    for path in paths:
-        if not path.is_file():
-            raise BadInput(f"there is no file {path}")
-        digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-        name = f"unfit_extension_{path.stem}_{digest}"
-        if name in sys.modules:
-            continue
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise BadInput(f"{path} is not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            del sys.modules[name]
-            raise BadInput(f"{path.name}: {type(error).__name__}: {error}") from error
 
 
 class _Meter:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from unfit import disk
+from unfit.core.losses import LOGISTIC, LOSSES
 from unfit.core.metrics import accuracy
 from unfit.core.objective import Rows
 from unfit.core.predictions import predict
@@ -38,12 +39,13 @@ class Deletion:
 class Workbench:
     """One data set, ready to train and unlearn on."""
 
-    def __init__(self, data: Prepared, models: Path) -> None:
+    def __init__(self, data: Prepared, models: Path, loss: str = "logistic") -> None:
         self.data, self.name = data, data.entry.name
         self._models = models
         self._noisy: dict[tuple[object, ...], np.ndarray] = {}  # the last one, for its several taus
         self._orders: dict[tuple[str, int], np.ndarray] = {}
-        rows = Rows(data.X, np.asarray(data.y), data.entry.intercept)
+        self.loss = LOSSES.find(loss)()
+        rows = Rows(data.X, np.asarray(data.y), data.entry.intercept, self.loss)
         self.engine = make_engine(rows, data.k)
         self._test_codes = np.asarray(data.y_test)
 
@@ -64,6 +66,7 @@ class Workbench:
             entry.target,
             entry.theta,
             hashlib.sha256(rows.data).hexdigest()[:16],
+            *([] if self.loss == LOGISTIC else [self.loss.name]),
         )
         return "/".join(map(str, parts))
 

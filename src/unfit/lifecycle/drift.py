@@ -53,9 +53,14 @@ def distance_left(
     return float(np.linalg.norm(left)) / length, state
 
 
+def _quality(weights: np.ndarray, test: Rows) -> Quality:
+    probabilities = class_probabilities(margins(test.X, weights), test.loss)
+    return quality(probabilities, test.codes, probabilistic=test.loss.probabilistic)
+
+
 def held_out_quality(weights: np.ndarray, test: Rows) -> Quality:
     """Of the probabilities that people are shown, rounded."""
-    found = quality(class_probabilities(margins(test.X, weights), test.loss), test.codes)
+    found = _quality(weights, test)
     return replace(
         found, log_loss=_rounded(found.log_loss, _DECIMALS), auc=_rounded(found.auc, _DECIMALS)
     )
@@ -71,10 +76,7 @@ def measured(
     """
     test = model.test.take(held_out)
     distance, state = distance_left(model.method, made.state, model.data, deleted)
-    was, now = (
-        quality(class_probabilities(margins(test.X, one.centre), test.loss), test.codes).log_loss
-        for one in (model.state, state)
-    )
+    was, now = (_quality(one.centre, test).log_loss for one in (model.state, state))
     change = (
         None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0
     )

@@ -290,4 +290,4 @@ def _encoded(
 def _rows(X: np.ndarray, texts: list[str], model: Model) -> Rows:
     place = {name: i for i, name in enumerate(model.card.classes)}
     codes = np.array([place.get(text, -1) for text in texts], np.int32)
-    return Rows(X, codes, model.card.fit_intercept)
+    return model.card.rows(X, codes)

@@ -30,6 +30,7 @@ from unfit.data.roles import Roles
 from unfit.data.sources import SOURCES, Location
 from unfit.errors import BadInput
 from unfit.lifecycle.policies import POLICIES
+from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 from unfit.workspace.policy_table import PolicyTable
@@ -68,6 +69,12 @@ def _format_duration(value: timedelta) -> str:
 def _known_method(value: str) -> str:
     if value not in METHODS:
         raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(METHODS)}")
+    return value
+
+
+def _known_loss(value: str) -> str:
+    if value not in LOSSES:
+        raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(LOSSES)}")
     return value
 
 
@@ -205,6 +212,10 @@ class ModelTable:
     method: Annotated[
         Annotated[str, AfterValidator(_known_method)], Field(description="how it unlearns")
     ] = "fisher"
+    loss: Annotated[
+        Annotated[str, AfterValidator(_known_loss)],
+        Field(description="what training minimises"),
+    ] = "logistic"
     l2: Annotated[Positive, Field(description="ridge penalty per row")] = 1e-4
     sigma: Annotated[
         NotNegative, Field(description="noise; more hides more and costs accuracy")

@@ -12,6 +12,7 @@ from unfit.data.sources import Location, Source, open_source
 from unfit.data.values import DATE_ADVICE
 from unfit.errors import BadInput
 from unfit.lifecycle.policies import POLICIES
+from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS
 from unfit.progress import ProgressCallback
 from unfit.workspace import config as configuration
@@ -67,6 +68,7 @@ def init(
     drop_missing: bool = False,
     missing: Sequence[str] = ("", "NA", "NaN", "null", "?"),
     method: str = "fisher",
+    loss: str = "logistic",
     sigma: float = 0.0,
     threshold: float = 1.0,
     retrain_when: Sequence[str] = (),
@@ -87,7 +89,7 @@ def init(
     """
     folder = Path(folder)
     _check_folder(folder)
-    _check_choices(decimal=decimal, method=method, test_share=test_share, store=store)
+    _check_choices(decimal=decimal, method=method, loss=loss, test_share=test_share, store=store)
     _check_policies(retrain_when)
     asked = replace(
         _source(source, folder, table, query),
@@ -116,7 +118,7 @@ def init(
     _check_label(found[label], roles)
     _make_numeric(found, numeric, set(features), rows.name)
     chosen, ignored = _choose([found[name] for name in features], rows.name)
-    model = ModelTable(method=method, sigma=sigma, random_state=random_state)
+    model = ModelTable(method=method, loss=loss, sigma=sigma, random_state=random_state)
     policy = PolicyTable(retrain_when=tuple(retrain_when) or RETRAIN_WHEN, disparity=threshold)
     config = toml.new_config(
         asked,
@@ -150,11 +152,15 @@ def _check_folder(folder: Path) -> None:
         raise BadInput(f"{folder} is a file; a workspace is a folder")
 
 
-def _check_choices(*, decimal: str | None, method: str, test_share: float, store: str) -> None:
+def _check_choices(
+    *, decimal: str | None, method: str, loss: str, test_share: float, store: str
+) -> None:
     if decimal not in (None, ".", ","):
         raise BadInput(f"--decimal {decimal}: the decimal separator is '.' or ','")
     if method not in METHODS:
         raise BadInput(f"--method {method}: there are {', '.join(METHODS)}")
+    if loss not in LOSSES:
+        raise BadInput(f"--loss {loss}: there are {', '.join(LOSSES)}")
     if not 0 < test_share < 1:
         raise BadInput(f"--test-share {test_share:g}: a share is between 0 and 1, such as 0.2")
     if not store.startswith(("sqlite", "postgres", "$")):

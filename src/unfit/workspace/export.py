@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 
+from unfit.core.losses import Logistic, Loss
 from unfit.workspace.model import ReleasedModel
 
 _HOW = """\
@@ -14,15 +15,27 @@ card.json          classes, columns and the constants that turn a row into numbe
 
 Encode a row as card.json's "encoding" says: numbers first, (value - shift) / scale with `fill` for
 a missing one, then one column per category, 1 where it applies; divide by `norm`{clip}.{intercept}
-Scores are weights @ row. Two classes: the second one if the score is above 0, with probability
-1 / (1 + exp(-score)). More: the class with the largest score; probabilities are one-vs-rest, the
-same function of every score, divided by their sum. They are not those of a softmax model.
+Scores are weights @ row. Two classes: the second one if the score is above 0, {probability}.
+More: the class with the largest score; probabilities are one-vs-rest, the same function of every
+score, divided by their sum. They are not those of a softmax model.
 A category without a column is encoded as zeros; "others" lists the known ones. A name that is in
 neither was in no training row, or in fewer than `min_rows`: such names are not exported, so this
 copy cannot tell which.
 "constants" explains how each constant was obtained; fitted ones are rounded{earlier}.
 This copy does not forget: whoever is erased later is still in it. Delete it when a newer one comes.
 """
+
+
+def _probability(loss: Loss) -> str:
+    """How the probability of the second class follows from the score."""
+    if isinstance(loss, Logistic):
+        return "with probability\n1 / (1 + exp(-score))"
+    if type(loss).probability is Loss.probability:
+        return (
+            f"with\n(1 + score) / 2, kept between 0 and 1, in place of a probability: the loss "
+            f"{loss.name}\nestimates none"
+        )
+    return f"with the probability that\nthe loss {loss.name} gives to it"
 
 
 def pack(model: ReleasedModel) -> bytes:
@@ -39,7 +52,13 @@ def pack(model: ReleasedModel) -> bytes:
         "model.safetensors": save({"weights": model.weights}),
         "card.json": json.dumps(card.to_json() | {"version": model.version}, indent=1).encode(),
         "README.txt": _HOW.format(
-            version=model.version, k=k, d=d, clip=clip, intercept=intercept, earlier=earlier
+            version=model.version,
+            k=k,
+            d=d,
+            clip=clip,
+            intercept=intercept,
+            probability=_probability(card.loss),
+            earlier=earlier,
         ).encode(),
     }
     buffer = io.BytesIO()

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from unfit.core.losses import Loss
 from unfit.core.objective import Rows, problems
 from unfit.core.predictions import class_probabilities, margins
 from unfit.data.constants import explained
@@ -14,6 +15,7 @@ from unfit.data.encoding import Encoding
 from unfit.engines.base import Engine, make_engine
 from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
+from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
@@ -27,10 +29,11 @@ _warmed: set[object] = set()
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a model means: its method and settings, its classes, the encoding of its rows."""
+    """What a model means: its method, settings and loss, its classes, the encoding of its rows."""
 
     method: str
     settings: Settings
+    loss: Loss
     fit_intercept: bool
     classes: tuple[str, ...]
     label: str
@@ -44,6 +47,10 @@ class Card:
     def d(self) -> int:
         return self.encoding.width + self.fit_intercept
 
+    def rows(self, X: np.ndarray, codes: np.ndarray) -> Rows:
+        """Encoded rows with their class codes, as this model takes them."""
+        return Rows(X, codes, self.fit_intercept, self.loss)
+
     def make_method(self) -> Method:
         return METHODS.find(self.method)(self.settings, refine=True)
 
@@ -52,6 +59,7 @@ class Card:
             "format": CARD_FORMAT,
             "method": self.method,
             "settings": self.settings.to_json(),
+            "loss": self.loss.name,
             "fit_intercept": self.fit_intercept,
             "classes": list(self.classes),
             "label": self.label,
@@ -63,10 +71,12 @@ class Card:
     def from_json(cls, content: Mapping[str, Any]) -> "Card":
         if content.get("format") not in (1, CARD_FORMAT):
             raise Damaged("the model card was written by another version of unfit")
+        loss = LOSSES.find(content.get("loss", "logistic"))()  # older cards do not name it
         try:
             return cls(
                 method=content["method"],
                 settings=Settings.from_json(content["settings"]),
+                loss=loss,
                 fit_intercept=content["fit_intercept"],
                 classes=tuple(content["classes"]),
                 label=content["label"],
@@ -87,10 +97,11 @@ class ReleasedModel:
     def probabilities(self, X: np.ndarray) -> np.ndarray:
         """Class probabilities (n, classes).
 
-        With more than two classes one-vs-rest: sigmoids of separate models scaled to sum 1, which
-        are not those of a softmax model.
+        With more than two classes one-vs-rest: those of separate models scaled to sum 1, which
+        are not those of a softmax model. Losses that estimate no probability have their margins
+        stretched to this range.
         """
-        return class_probabilities(margins(X, self.weights))
+        return class_probabilities(margins(X, self.weights), self.card.loss)
 
 
 @dataclass(kw_only=True)
@@ -142,7 +153,7 @@ class Model:
 
     def test_rows(self) -> Rows:
         """All held-out rows; erased ones are zeros."""
-        return held_out(self.dataset, self.class_of_label, self.card.fit_intercept)
+        return held_out(self.dataset, self.card, self.class_of_label)
 
     def correct_without(self, positions: np.ndarray) -> np.ndarray:
         """`initially_correct` when some positions leave."""
@@ -195,17 +206,17 @@ def class_codes(dataset: Dataset, classes: Sequence[str]) -> np.ndarray:
     return np.array(known, np.int32)
 
 
-def held_out(dataset: Dataset, class_of_label: np.ndarray, intercept: bool) -> Rows:
+def held_out(dataset: Dataset, card: Card, class_of_label: np.ndarray) -> Rows:
     """The test rows, where they lie."""
     n = dataset.n_train
-    return Rows(dataset.rows()[n:], class_of_label[dataset["labels"][n:]], intercept)
+    return card.rows(dataset.rows()[n:], class_of_label[dataset["labels"][n:]])
 
 
 def engine_of(dataset: Dataset, card: Card, class_of_label: np.ndarray, live: np.ndarray) -> Engine:
     """The training rows that remain, where they lie. live: mask over all rows."""
     n = dataset.n_train
     codes = class_of_label[dataset["labels"][:n]]
-    data = make_engine(Rows(dataset.rows()[:n], codes, card.fit_intercept), len(card.classes))
+    data = make_engine(card.rows(dataset.rows()[:n], codes), len(card.classes))
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from unfit.data.profile import Profile
+from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, explain
 from unfit.workspace.config import (
     Config,
@@ -111,7 +112,10 @@ def _keys(table: type, values: Mapping[str, Any], keys: Sequence[str] | None) ->
     hints = get_type_hints(table, include_extras=True)
     of_methods = {}
     if table is ModelTable:
-        of_methods = explain() | {"method": f"one of {', '.join(METHODS)}"}
+        of_methods = explain() | {
+            "method": f"one of {', '.join(METHODS)}",
+            "loss": f"what training minimises: {', '.join(LOSSES)}",
+        }
     for name in keys or [f.name for f in fields(table)]:
         about = [m for m in hints[name].__metadata__ if isinstance(m, FieldInfo)][-1]
         value, off = values[name], ""

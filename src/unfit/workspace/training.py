@@ -25,6 +25,7 @@ from unfit.data.sources import open_source
 from unfit.errors import BadInput, CannotTrain, Unavailable
 from unfit.lifecycle.drift import held_out_quality
 from unfit.lifecycle.pipeline import open_pipeline
+from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS
 from unfit.points import reach
 from unfit.progress import ProgressCallback
@@ -143,6 +144,7 @@ class Training:
         card = Card(
             method=choices.method,
             settings=method.settings,
+            loss=LOSSES.find(choices.loss)(),
             fit_intercept=choices.fit_intercept,
             classes=tuple(written.classes),
             label=config.roles.label,
@@ -151,7 +153,7 @@ class Training:
         dataset = Dataset(self.session.layout.generation(written.generation))
         of_label, live = class_codes(dataset, card.classes), dataset.live
         data = engine_of(dataset, card, of_label, live)
-        test = held_out(dataset, of_label, card.fit_intercept)
+        test = held_out(dataset, card, of_label)
         rng = self.session.rng(self.number)
         if self.progress is not None:
             self.progress("training", 0, 0)

@@ -1,11 +1,15 @@
 """The method with this workspace's numbers, and the settings of unfit.toml."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
+from unfit.core.losses import LOSSES, Loss
+from unfit.engines.base import engine_name
+from unfit.errors import Damaged
 from unfit.methods import METHODS, Method
 from unfit.service.auth import PageRoute, allow
 from unfit.service.context import ServiceContext, context_of
@@ -13,6 +17,7 @@ from unfit.service.dashboard import charts
 from unfit.service.dashboard.costs import Costs, costs
 from unfit.service.dashboard.rendering import VIEWERS, page
 from unfit.store.records import Decision, Version
+from unfit.workspace.model import load_card
 
 TABLES = ("model", "policy", "preprocessing", "split", "retention", "service")
 Lines = list[tuple[str, str]]  # name, value
@@ -42,6 +47,7 @@ class MethodView:
     """The method of the active version, with this workspace's numbers."""
 
     kind: type[Method]
+    loss: Loss
     settings: dict[str, Any]
     version: Version | None
     decision: Decision | None
@@ -76,6 +82,7 @@ def describe_method(context: ServiceContext) -> MethodView:
     version = store.versions.active()
     return MethodView(
         kind=METHODS.find(version.method if version else model.method),
+        loss=_loss(context, version),
         settings={name: getattr(model, name) for name in type(model).__dataclass_fields__},
         version=version,
         decision=next(iter(store.decisions.find(last=1)), None),
@@ -83,8 +90,17 @@ def describe_method(context: ServiceContext) -> MethodView:
     )
 
 
+def _loss(context: ServiceContext, version: Version | None) -> Loss:
+    """That of the active model; before there is one, that of unfit.toml."""
+    if version is not None and version.card_sha is not None:
+        with suppress(Damaged):  # it was superseded, and purged, since we asked
+            return load_card(version, context.workspace.artifacts).loss
+    return LOSSES.find(context.config.model.loss)()
+
+
 def list_settings(context: ServiceContext) -> list[tuple[str, Lines]]:
-    """unfit.toml, table by table; the address of a database, with its password, is left out."""
+    """unfit.toml, table by table; the address of a database, with its password, is left out.
+    Beside it, what the machine decides."""
     config = context.config
     found = [(table, _lines(getattr(config, table))) for table in TABLES]
     roles = [
@@ -93,7 +109,17 @@ def list_settings(context: ServiceContext) -> list[tuple[str, Lines]]:
         ("row_id", config.roles.row_id or "its number in the source"),
     ]
     kind = "SQLite, in the workspace" if context.store.database.sqlite else "PostgreSQL"
-    return [*found, ("roles", roles), ("store", [("kind", kind)])]
+    source = [
+        ("path", config.source.path or "a database"),
+        ("format", config.source.format or "by its name"),
+    ]
+    return [
+        *found,
+        ("roles", roles),
+        ("source", source),
+        ("store", [("kind", kind)]),
+        ("machine", [("engine", engine_name())]),
+    ]
 
 
 def _lines(table: Any) -> Lines:

@@ -21,7 +21,8 @@ class PredictionOut(BaseModel):
     probabilities: dict[str, float] = Field(
         description="One per class; they sum to 1. With more than two classes they are "
         "one-vs-rest: the scores of separate models, scaled to sum to 1. They rank the classes "
-        "well but are less well calibrated than those of a softmax model."
+        "well but are less well calibrated than those of a softmax model. Under a loss that "
+        "estimates no probabilities (model.loss) they are scores between 0 and 1."
     )
 
 
