@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from unfit import testing
 from unfit.core.factors import Cholesky
 from unfit.methods import METHODS, State
 from unfit.testing import CASES, check_method, method_checks
@@ -97,7 +97,7 @@ def test_noise_of_one_seed_is_caught():
         name = "same-seed"
 
         def perturbed(self, weights, rng):
-            return super().perturbed(weights, testing.rng(7))
+            return super().perturbed(weights, np.random.default_rng(7))
 
     with pytest.raises(AssertionError, match="noise"):
         check_method(SameSeed, CASES[:1])
