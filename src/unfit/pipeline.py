@@ -17,11 +17,11 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from unfit.audit import Audit
+from unfit.audit.verdict import Outcome
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine, make_engine
 from unfit.estimator import LinearClassifier
 from unfit.selection import Labels, positions, without_unused
-from unfit.verdict import Outcome
 
 SAME = 1e-9  # relative: two fits of a step on the same rows agree to rounding
 

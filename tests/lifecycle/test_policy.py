@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unfit.audit.retrained import retrain
 from unfit.core.metrics import sape
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
@@ -24,7 +25,6 @@ from unfit.lifecycle.policies import (
 )
 from unfit.lifecycle.policy import AnyOf, Facts, decide
 from unfit.methods import METHODS, Settings
-from unfit.retrained import retrain
 
 NAMES = ["a", "b"]
 FACTS = Facts(

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unfit.audit import Audit, Question, compare
+from unfit.audit.verdict import Outcome
 from unfit.core.objective import Rows
 from unfit.data.encoding import Reader
 from unfit.data.roles import Roles
@@ -26,7 +27,6 @@ from unfit.methods import Method, State
 from unfit.progress import ProgressCallback
 from unfit.store.records import IdKind, Version
 from unfit.store.store import Store
-from unfit.verdict import Outcome
 from unfit.workspace.config import Config
 from unfit.workspace.constants import differing
 from unfit.workspace.constants import verdict as constants_verdict

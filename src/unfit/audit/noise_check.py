@@ -11,12 +11,12 @@ with as many degrees as there are weights, v = released - centre. May know metho
 
 import numpy as np
 
+from unfit.audit.retrained import Retraining
+from unfit.audit.verdict import Added
 from unfit.core.factors import Cholesky
 from unfit.core.predictions import margins
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State
-from unfit.retrained import Retraining
-from unfit.verdict import Added
 
 SLACK = 2.0  # of a squared length: FISHER's Hessian is of an earlier centre than the audit's
 _ROOTS = 1024  # columns up to which H^(1/2) is made, and not only bounded

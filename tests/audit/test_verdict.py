@@ -11,13 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import unfit
-from unfit import noise_check
-from unfit.audit import Audit
-from unfit.core.objective import Rows
-from unfit.engines.cpu import CpuEngine
-from unfit.methods import METHODS, Settings
-from unfit.retrained import retrain
-from unfit.verdict import (
+from unfit.audit import Audit, noise_check
+from unfit.audit.retrained import retrain
+from unfit.audit.verdict import (
     LIMIT,
     Added,
     Behaviour,
@@ -27,6 +23,9 @@ from unfit.verdict import (
     judge_distances,
     judge_noise,
 )
+from unfit.core.objective import Rows
+from unfit.engines.cpu import CpuEngine
+from unfit.methods import METHODS, Settings
 
 SAME = Behaviour(probabilities=0.0, acc_dis=0.0, rows_apart=0)
 ONE_ROW = OneRow(low=0.5, typical=1.0, mean=1.2, high=3.0)
