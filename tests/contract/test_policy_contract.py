@@ -1,7 +1,7 @@
 """The contract of policies, for every one: ours, and the one that tests/plugin adds."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import ClassVar
 
@@ -87,6 +87,13 @@ def test_what_breaks_the_contract_is_named(
 ) -> None:
     with pytest.raises(error, match=said):
         check_policy(policy)
+
+
+@pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not installed")
+def test_the_documents_explain_every_fact() -> None:
+    table = GUIDE.read_text().split("| fact | what it is |")[1].split("\n\n")[0]
+    explained = re.findall(r"^\| `(\w+)` \|", table, re.M)
+    assert sorted(explained) == sorted([*(f.name for f in fields(Facts)), "accuracy_change"])
 
 
 @pytest.mark.skipif(not GUIDE.exists(), reason="the documents are not installed")
