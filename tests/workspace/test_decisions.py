@@ -102,13 +102,13 @@ def test_changes_of_log_loss_add_up(ws: Workspace) -> None:
 
 
 def test_status_says_what_is_known(ws: Workspace) -> None:
-    assert ws.status().standing == "no request waits; never audited"
+    assert ws.status().summary == "no request waits; never audited"
     ws.forget(subjects=names(ws, train=True)[:1])
     ws.audit(random_state=0)
-    assert ws.status().standing.startswith("no request waits; last audit: version 2, ")
+    assert ws.status().summary.startswith("no request waits; last audit: version 2, ")
     ws.forget(subjects=names(ws, train=True)[:1])
     ws.submit(subjects=["somebody"])
-    said = ws.status().standing
+    said = ws.status().summary
     assert said.startswith("1 request waits; last audit: version 2, 1 version ago, ")
     assert audited(None, None) == "never audited"
 

@@ -52,7 +52,7 @@ def status_screen(found: "Status", console: Console) -> None:
         why = f"{last.action} (version {last.version}): {last.reason}"
         first = f"first model (version {last.version})"
         facts.add_row("last decision", first if last.action == "open" else why)
-    facts.add_row("standing", found.standing)
+    facts.add_row("summary", found.summary)
     if found.last_audit is not None:
         facts.add_row(
             "last audit",

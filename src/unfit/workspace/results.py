@@ -100,7 +100,7 @@ class Status:
     retained: Retained
 
     @property
-    def standing(self) -> str:
+    def summary(self) -> str:
         """What is known of the requests and of the last audit, in a sentence."""
         if self.pending:
             waits = "1 request waits" if self.pending == 1 else f"{self.pending:,} requests wait"
@@ -130,7 +130,7 @@ class Status:
             "retained_rows": self.retained.rows,
             "retained_until": self.retained.until and self.retained.until.isoformat(),
             "retained_overdue_rows": self.retained.overdue_rows,
-            "standing": self.standing,
+            "summary": self.summary,
             "policy": list(self.policy),
             "threshold": self.threshold,
             "versions": [_version_as_dict(version) for version in self.versions],
