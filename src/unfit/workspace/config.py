@@ -14,24 +14,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    TypeAdapter,
-    ValidationError,
-)
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from unfit.data.columns import Column
 from unfit.data.dialect import Dialect, checked
 from unfit.data.roles import Roles
-from unfit.data.sources import SOURCES, Location
+from unfit.data.sources import Location
 from unfit.errors import BadInput
 from unfit.lifecycle.policies import POLICIES
-from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS
+from unfit.workspace.config_types import (
+    Duration,
+    FormatName,
+    LossName,
+    MethodName,
+    NotNegative,
+    Positive,
+    Seed,
+    Whole,
+    WholeOrAll,
+)
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 from unfit.workspace.policy_table import PolicyTable
 
@@ -39,58 +41,7 @@ if TYPE_CHECKING:
     from unfit.methods import Settings
 
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
-UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-
-
-def _number_or_all(value: object) -> object:
-    return None if value == "all" else value
-
-
-def _all_if_none(value: int | None) -> int | str:
-    return "all" if value is None else value
-
-
-def _parse_duration(value: object) -> object:
-    if isinstance(value, str):
-        if value == "none":
-            return timedelta(0)
-        found = re.fullmatch(r"(\d+)\s*([smhdw])", value)
-        if found:
-            return timedelta(seconds=int(found[1]) * UNITS[found[2]])
-    raise ValueError("must be 'none' or a time such as '30d', '12h' or '4w'")
-
-
-def _format_duration(value: timedelta) -> str:
-    seconds = int(value.total_seconds())
-    unit = next((u for u in "wdhms" if seconds and seconds % UNITS[u] == 0), "s")
-    return f"{seconds // UNITS[unit]}{unit}" if seconds else "none"
-
-
-def _known_method(value: str) -> str:
-    if value not in METHODS:
-        raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(METHODS)}")
-    return value
-
-
-def _known_loss(value: str) -> str:
-    if value not in LOSSES:
-        raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(LOSSES)}")
-    return value
-
-
-def _known_format(value: str) -> str:
-    if value not in SOURCES:
-        raise ValueError(f"is {value!r}, which is unknown; there are {', '.join(SOURCES)}")
-    return value
-
-
 OF_A_METHOD = "see the method"  # its knob says more, which is what workspace.toml writes
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Whole = Annotated[int, Field(ge=1)]
-WholeOrAll = Annotated[Whole | None, BeforeValidator(_number_or_all), PlainSerializer(_all_if_none)]
-Seed = Annotated[int, Field(ge=0)]
-Duration = Annotated[timedelta, BeforeValidator(_parse_duration), PlainSerializer(_format_duration)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +55,7 @@ class SourceTable:
         Field(description="sqlite:///..., postgresql://..., or $NAME of a variable that holds it"),
     ] = None
     format: Annotated[
-        Annotated[str, AfterValidator(_known_format)] | None,
+        FormatName | None,
         Field(
             description="csv, parquet, libsvm or an installed format; default: by name",
             examples=["csv"],
@@ -209,13 +160,8 @@ class ModelTable:
     """The model, and how it unlearns."""
 
     __pydantic_config__ = _FORBID
-    method: Annotated[
-        Annotated[str, AfterValidator(_known_method)], Field(description="how it unlearns")
-    ] = "fisher"
-    loss: Annotated[
-        Annotated[str, AfterValidator(_known_loss)],
-        Field(description="what training minimises"),
-    ] = "logistic"
+    method: Annotated[MethodName, Field(description="how it unlearns")] = "fisher"
+    loss: Annotated[LossName, Field(description="what training minimises")] = "logistic"
     l2: Annotated[Positive, Field(description="ridge penalty per row")] = 1e-4
     sigma: Annotated[
         NotNegative, Field(description="noise; more hides more and costs accuracy")
