@@ -1,0 +1,163 @@
+"""Breaks the code in ten places, one at a time, and sees the tests fail.
+
+    python tools/mutants.py [NUMBER...]
+
+Each mutant is a mistake that would go unnoticed by most people: the promise it breaks is named
+beside it. The tests named with it run in a copy of the tree, in which they pass before; a mutant
+that they let pass is an error. Compiled kernels are as they were, but for the file that was
+changed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parents[1]
+COPIED = ("src", "tests", "docs", "benchmarks", "examples", "tools", "pyproject.toml", "README.md")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """A mistake: in `file`, `right` becomes `wrong`. tests: paths that must notice."""
+
+    breaks: str
+    file: str
+    right: str
+    wrong: str
+    tests: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(
+        breaks="a step starts from the centre: from the released weights it takes the noise away",
+        file="methods/onestep.py",
+        right="at = replace(state, weights=state.centre, kept_centre=None)",
+        wrong="at = replace(state, kept_centre=None)",
+        tests=("tests/contract/test_methods.py",),
+    ),
+    Mutant(
+        breaks="the regulariser counts the rows that remain",
+        file="methods/onestep.py",
+        right="ridge = self.settings.l2 * left\n        factors = data.factors",
+        wrong="ridge = self.settings.l2 * at.n\n        factors = data.factors",
+        tests=("tests/methods/test_dense.py",),
+    ),
+    Mutant(
+        breaks="a pickle holds the remaining rows alone",
+        file="engines/cpu.py",
+        right="return rows if self.remaining.all() else rows.take(self.remaining)",
+        wrong="return rows",
+        tests=("tests/test_keeping.py",),
+    ),
+    Mutant(
+        breaks="a position in a shared list never covers lines that another workspace added",
+        file="workspace/deletion_list.py",
+        right="        if found is Relation.LONGER:\n            return known\n",
+        wrong="",
+        tests=("tests/workspace/test_shared_list.py", "tests/workspace/test_deletion_list.py"),
+    ),
+    Mutant(
+        breaks="ids are zeroed with the rows",
+        file="workspace/purge.py",
+        right="    dataset.purge_ids(positions)\n",
+        wrong="",
+        tests=("tests/workspace/test_purge.py",),
+    ),
+    Mutant(
+        breaks="two workers cannot both put a version in force",
+        file="store/commit.py",
+        right="if self._versions.active_id(connection) != (started_from and started_from.id):",
+        wrong="if False:",
+        tests=("tests/store/test_store.py",),
+    ),
+    Mutant(
+        breaks="the database's free pages hold no ids after a purge",
+        file="workspace/purge.py",
+        right="    store.purges.vacuum()\n",
+        wrong="",
+        tests=("tests/workspace/test_purge.py",),
+    ),
+    Mutant(
+        breaks="a verdict can fail: a model that never unlearned is found out",
+        file="audit/verdict.py",
+        right="if left > LIMIT:",
+        wrong="if left > 2:",
+        tests=("tests/audit/test_verdict.py",),
+    ),
+    Mutant(
+        breaks="constants are those of the rows that remain, at every moment",
+        file="workspace/constants.py",
+        right="total = kept - sums_at(self.dataset, leaving, encoding)",
+        wrong="total = kept",
+        tests=("tests/workspace/test_due_constants.py",),
+    ),
+    Mutant(
+        breaks="a revoked token opens nothing",
+        file="store/tokens.py",
+        right="return None if row.revoked_at is not None else Token.from_row(row)",
+        wrong="return Token.from_row(row)",
+        tests=("tests/store/test_tokens.py",),
+    ),
+)
+
+
+def copy_of_the_tree(folder: Path) -> Path:
+    for name in COPIED:
+        source = HERE / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name)
+        else:
+            shutil.copyfile(source, folder / name)
+    return folder
+
+
+def caught(mutant: Mutant, folder: Path) -> bool:
+    """Whether one of its tests fails."""
+    path = folder / "src" / "unfit" / mutant.file
+    text = path.read_text()
+    if text.count(mutant.right) != 1:
+        raise SystemExit(f"{mutant.file} holds {text.count(mutant.right)} times: {mutant.right}")
+    path.write_text(text.replace(mutant.right, mutant.wrong))
+    try:
+        return not passing(mutant.tests, folder)
+    finally:
+        path.write_text(text)
+
+
+def passing(tests: Iterable[str], folder: Path) -> bool:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode not in (0, 1):  # 1: a test failed; others: pytest could not run them
+        raise SystemExit(done.stdout + done.stderr)
+    return done.returncode == 0
+
+
+def main() -> None:
+    chosen = [int(text) for text in sys.argv[1:]] or range(1, len(MUTANTS) + 1)
+    survived = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = copy_of_the_tree(Path(scratch))
+        if not passing({test for n in chosen for test in MUTANTS[n - 1].tests}, folder):
+            raise SystemExit("the tests fail without any mutant; nothing can be said")
+        for number in chosen:
+            mutant = MUTANTS[number - 1]
+            found = caught(mutant, folder)
+            survived += not found
+            verdict = "caught  " if found else "SURVIVED"
+            print(f"{number:>2} {verdict} {mutant.breaks} ({mutant.file})", flush=True)
+    raise SystemExit(1 if survived else 0)
+
+
+if __name__ == "__main__":
+    main()
