@@ -31,9 +31,9 @@ class Purges:
         card_sha: of the version's card as it is now.
         """
         with self._database.changing() as connection:
-            self._requests.drop_settled_ids(connection)
+            self._requests.purge_settled_ids(connection)
             self._forgotten.note_erased(connection)
-            self._versions.drop_superseded_files(connection)
+            self._versions.purge_superseded_files(connection)
             if card_sha != version.card_sha:  # who has the old card in memory reads this one
                 self._versions.update(connection, version.id, {"card_sha": card_sha})
                 self._database.note_change(connection)

@@ -198,7 +198,7 @@ class Requests:
             )
         _mark_unmatched(connection, request_ids)
 
-    def drop_settled_ids(self, connection: sa.Connection) -> None:
+    def purge_settled_ids(self, connection: sa.Connection) -> None:
         """Drop the ids that settled requests name; digests stay."""
         settled = sa.select(requests.c.id).where(self._mine & (requests.c.state != "pending"))
         connection.execute(

@@ -92,7 +92,7 @@ class Versions:
         values = {name: column_value(value) for name, value in changes.items()}
         connection.execute(sa.update(versions).where(versions.c.id == version_id).values(values))
 
-    def drop_superseded_files(self, connection: sa.Connection) -> None:
+    def purge_superseded_files(self, connection: sa.Connection) -> None:
         """The files of superseded versions are removed; drop their names."""
         connection.execute(
             sa.update(versions)
