@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -188,6 +189,34 @@ def test_an_audit_that_fails_says_so_with_its_exit_code(tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "verdict failed" in page
     assert page.count("<title>AccDis") == 3
+
+
+def test_the_page_of_an_audit_tells_no_more_than_the_records(tmp_path):
+    """It stays, and nothing purges it: of few deleted rows it holds the verdict alone."""
+    from workspaces import make
+
+    from unfit.pages.audit import TOO_FEW
+
+    min_rows = "min_rows = 50"
+    kept = make(tmp_path / "w", None, edit=lambda text: text.replace("min_rows = 1", min_rows))
+    assert min_rows in (kept.folder / "unfit.toml").read_text()
+    table = people.people()
+    one = pa.array([who == "p0003" for who in table["person"].to_pylist()])
+    source = people.write(table.filter(one), tmp_path / "gone.parquet")
+    run(app, ["forget", "--subject", "p0003", "-w", str(kept.folder)])
+    asked = ["audit", "--deleted", str(source), "--json", "-w", str(kept.folder)]
+    said = json.loads(run(app, asked).stdout)
+    assert said["deleted_log_loss_updated"] is not None  # on the screen, once
+    page = Path(said["page"]).read_text()
+    assert TOO_FEW in page
+    assert "forgotten" in page
+
+
+def test_an_audit_that_cannot_write_its_page_is_not_made(ready, tmp_path):
+    before = json.loads(ask(ready, "status", "--json").stdout)["last_audit"]
+    result = ask(ready, "audit", "--report", tmp_path / "none" / "page.html")
+    assert result.exit_code == 2
+    assert json.loads(ask(ready, "status", "--json").stdout)["last_audit"] == before
 
 
 def test_status_as_json(ready):

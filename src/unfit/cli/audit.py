@@ -57,6 +57,8 @@ def audit(
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(workspace)) as ws:
+        if report is not None:
+            require_folder(report)
         with progress_bar(as_json) as progress:
             progress("retraining independently", 0, 0)
             made = ws.audit(
@@ -65,9 +67,8 @@ def audit(
         page = report or ws.layout.audit_report(made.version)
         if report is None:
             disk.private_folder(page.parent)
-        else:
-            require_folder(page)
-        disk.write(page, audit_page(made, ws.status()).encode())
+        kept = made.recorded(ws.config.preprocessing.min_rows)  # a page stays; a screen does not
+        disk.write(page, audit_page(kept, ws.status()).encode())
     if as_json:
         print_json(made.as_dict() | {"page": str(page)})
     else:

@@ -48,7 +48,8 @@ def bench(
 ) -> None:
     """Measure training and forgetting against scikit-learn, PyTorch and this machine's limits.
 
-    Ratios above 1 mean that unfit is faster; against a limit, they are the share that is reached.
+    Ratios above 1 mean that unfit is faster; against a limit, they are the share that is reached;
+    against its preparation, how much longer that takes than the request.
     The full run needs MNIST-b, CIFAR2 and COVTYPE: from the folder named by UNFIT_DATA, the cache,
     or the net.
     """

@@ -20,7 +20,7 @@ from unfit.progress import ProgressCallback
 DEFAULT = "unfit-workspace"
 PURGED_BY = (
     "the next `unfit forget`, `predict`, `audit`, `retrain` or `export` purges what is left, "
-    "and a running `unfit serve` does so within a second or so"
+    "and a running `unfit serve` does so within half a minute"
 )
 _IMPORTED = time.perf_counter()
 

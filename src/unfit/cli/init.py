@@ -72,7 +72,7 @@ def init(
         str, typer.Option(help=f"{', '.join(METHODS.built_in())} or an installed one.")
     ] = "fisher",
     loss: Annotated[
-        str, typer.Option(help="What is minimised; unfit.toml lists all.")
+        str, typer.Option(help="logistic, squared-error, squared-hinge ...")
     ] = "logistic",
     sigma: Annotated[
         float, typer.Option(min=0, help="Noise on the weights: hides more, costs accuracy.")

@@ -186,9 +186,6 @@ def check_state_to_and_from_arrays(method: MethodClass, case: Case) -> None:
     )
 
 
-# --- sources -----------------------------------------------------------------------------------
-
-
 def check_rows_in_another_order_give_the_same_model(method: MethodClass, case: Case) -> None:
     m, order = method(FAST), rng(4).permutation(400)
     one, other = case.data(), case.data(case.rows().take(order))

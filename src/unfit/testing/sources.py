@@ -86,6 +86,3 @@ def _texts(
 def _sorted(columns: dict[str, list[str | None]]) -> list[tuple[str, ...]]:
     rows = zip(*columns.values(), strict=True)
     return sorted(tuple("" if text is None else f"={text}" for text in row) for row in rows)
-
-
-# --- policies -----------------------------------------------------------------------------------

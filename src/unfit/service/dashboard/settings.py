@@ -11,13 +11,14 @@ from unfit.core.losses import LOSSES, Loss
 from unfit.engines.base import engine_name
 from unfit.errors import Damaged
 from unfit.methods import METHODS, Method
+from unfit.methods.onestep import OneStep
 from unfit.service.auth import PageRoute, allow
 from unfit.service.context import ServiceContext, context_of
 from unfit.service.dashboard import charts
 from unfit.service.dashboard.costs import Costs, costs
 from unfit.service.dashboard.rendering import VIEWERS, page
 from unfit.store.records import Decision, Version
-from unfit.workspace.model import load_card
+from unfit.workspace.model import Card, load_card
 
 TABLES = ("model", "policy", "preprocessing", "split", "retention", "service")
 Lines = list[tuple[str, str]]  # name, value
@@ -59,6 +60,11 @@ class MethodView:
         return self.kind.description.format(**self._values)
 
     @property
+    def refines(self) -> bool:
+        """Whether its step is refined to nine digits by passes over the remaining rows."""
+        return issubclass(self.kind, OneStep) and self.settings["sigma"] == 0
+
+    @property
     def tau(self) -> tuple[str, str, str] | None:
         """The setting that trades closeness for speed: its value, a line and a paragraph."""
         knobs, values = self.kind.knobs(), self._values
@@ -80,22 +86,26 @@ class MethodView:
 def describe_method(context: ServiceContext) -> MethodView:
     store, model = context.store, context.config.model
     version = store.versions.active()
+    card = _card(context, version)
+    settings = {name: getattr(model, name) for name in type(model).__dataclass_fields__}
+    if card is not None:
+        settings |= {"options": {}} | card.settings.to_json()
     return MethodView(
         kind=METHODS.find(version.method if version else model.method),
-        loss=_loss(context, version),
-        settings={name: getattr(model, name) for name in type(model).__dataclass_fields__},
+        loss=LOSSES.find(model.loss)() if card is None else card.loss,
+        settings=settings,
         version=version,
         decision=next(iter(store.decisions.find(last=1)), None),
         costs=costs(store.versions.find(last=charts.SHOWN)),
     )
 
 
-def _loss(context: ServiceContext, version: Version | None) -> Loss:
-    """That of the active model; before there is one, that of unfit.toml."""
+def _card(context: ServiceContext, version: Version | None) -> Card | None:
+    """That of the active model: unfit.toml may have been changed since it was trained."""
     if version is not None and version.card_sha is not None:
         with suppress(Damaged):  # it was superseded, and purged, since we asked
-            return load_card(version, context.workspace.artifacts).loss
-    return LOSSES.find(context.config.model.loss)()
+            return load_card(version, context.workspace.artifacts)
+    return None
 
 
 def list_settings(context: ServiceContext) -> list[tuple[str, Lines]]:
