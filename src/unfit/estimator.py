@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unfit.audit import Audit, Question, compare
+from unfit.certify import Certificate, Promise, Releases, certified_settings
 from unfit.core.losses import LOGISTIC, Loss, SquaredError, SquaredHinge
 from unfit.core.objective import Rows
 from unfit.core.predictions import class_probabilities, margins, predicted_classes
@@ -26,6 +27,8 @@ from unfit.methods import METHODS, OFFERED, Method, Settings, State
 from unfit.progress import ProgressCallback
 from unfit.selection import Labels, positions, some
 from unfit.step_size import UnscaledRowsWarning, overshooting
+
+NOBODY = np.zeros(0, np.int64)
 
 
 class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -54,12 +57,17 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         "random_state": ["random_state", np.random.Generator],
         "engine": [str, None],
         "options": [dict, None],
+        "epsilon": [Interval(Real, 0, None, closed="left"), None],
+        "delta": [Interval(Real, 0, 1, closed="neither")],
+        "noise": [Interval(Real, 0, None, closed="neither")],
     }
 
     loss: ClassVar[Loss] = LOGISTIC
     _data: Engine
     _state: State
     _fitted: Method  # as `fit` found it: parameters set later wait for the next fit
+    _releases: Releases | None = None  # of a certified model
+    certificate_: Certificate | None
 
     def __init__(
         self,
@@ -80,6 +88,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         engine: str | None = None,
         options: dict[str, Any] | None = None,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        noise: float = 1e-3,
     ) -> None:
         self.method = method
         self.l2 = l2
@@ -97,6 +108,9 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self.random_state = random_state
         self.engine = engine
         self.options = options
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise = noise
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Self:
@@ -117,6 +131,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             **{name: getattr(self, name) for name in OFFERED},
             options=tuple(sorted((self.options or {}).items())),
         )
+        if self.epsilon is not None:
+            settings = self._certified(settings)
         method = METHODS.find(self.method)(settings)
         matrix, labels = validate_data(
             self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
@@ -131,7 +147,14 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         rows = Rows(matrix, codes.astype(np.int32), self.fit_intercept, self.loss)
         data = make_engine(rows, len(classes), name=self.engine)
         method.require(data)
-        state = method.prepare(method.train(data, rng, progress), data)
+        releases, certificate = None, None
+        if self.epsilon is not None:
+            promise = Promise(self.epsilon, self.delta, self.noise)
+            releases = Releases.open(promise, settings, data)
+        state = method.train(data, rng, progress)
+        if releases is not None:
+            releases, state, certificate = releases.publish(None, state, data, NOBODY)
+        state = method.prepare(state, data)
         if method.solver == "sgd":
             too_long = overshooting(data, settings.learning_rate, settings.l2)
             if too_long is not None:
@@ -141,7 +164,16 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         self._data, self._rng, self._fitted = data, rng, method
         self._labels = Labels.of(X, y)
         self._sign, self._steps_forget = sign_of_fitted_step(matrix), False
+        self._releases, self.certificate_ = releases, certificate
         self._activate(state)
+
+    def _certified(self, settings: Settings) -> Settings:
+        if self.random_state is not None:
+            raise ValueError(
+                "random_state makes the noise known to whoever knows the seed, and then it hides "
+                "nothing: leave it out where epsilon is given"
+            )
+        return certified_settings(settings)
 
     def unlearn(self, rows: ArrayLike) -> Self:
         """Forget rows.
@@ -160,7 +192,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         deleted = self._request(rows)
         if len(deleted) == 0:
             return self
-        state = self._fitted.unlearn(self._state, self._data, deleted, self._rng)
+        before, read = self._state, self._data.rows_read
+        state = self._fitted.unlearn(before, self._data, deleted, self._rng)
+        if self._releases is not None:
+            published = self._releases.publish(before, state, self._data, deleted, read)
+            self._releases, state, self.certificate_ = published
         leaving = np.bincount(self._data.codes[deleted], minlength=len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving
@@ -211,7 +247,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if test is None:
             test = self._data.take(np.flatnonzero(self._data.remaining))
         n_deleted = int(np.count_nonzero(forgotten))
-        asked = Question(self._fitted, self._state, self._data, test, gone, n_deleted)
+        method, state = self._fitted, self._state
+        if (
+            self._releases is not None
+        ):  # which publishes as RETRAIN does: the centre and plain noise
+            method = METHODS["retrain"](replace(method.settings, solver="auto", sigma=self.noise))
+            state = State(method.name, state.weights, state.n, kept_centre=state.centre)
+        asked = Question(method, state, self._data, test, gone, n_deleted)
         made = compare(asked, threshold=threshold, draws=draws, rng=rng)
         return made if X is not None else replace(made, measured_on="training")
 
@@ -308,7 +350,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             matrix = validate_data(self, X, dtype=old.dtype, order="C", ensure_min_samples=2)
             rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss)
             data = make_engine(rows, len(self.classes_), places=remaining, name=old.name)
-            state = self._fitted.prepare(self._fitted.train(data, self._rng), data)
+            state = self._fitted.train(data, self._rng)
+            if self._releases is not None:
+                releases = self._releases.of_rows(data)
+                self._releases, state, self.certificate_ = releases.publish(
+                    None, state, data, NOBODY
+                )
+            state = self._fitted.prepare(state, data)
         except BaseException:
             self.__dict__ = before
             raise
@@ -375,6 +423,10 @@ class LogisticRegression(LinearClassifier):
     engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
         is that of the environment variable UNFIT_ENGINE, or "cpu".
     options : settings that only a method from a package has, by name.
+    epsilon, delta, noise : with epsilon given, every release is certified: it has Gaussian noise of
+        this standard deviation on each weight, and cannot be told from a retraining without the
+        deleted rows, released in the same way, up to epsilon and delta. `unlearn` goes on until
+        that holds, and `certificate_` says what it rests on.
 
     What is kept
     ------------
@@ -393,6 +445,7 @@ class LogisticRegression(LinearClassifier):
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
     n_remaining_ : rows the model stands for now.
     remaining_ : boolean mask of them over the rows of fit.
+    certificate_ : what is claimed of the released weights; None without epsilon.
     """
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:

@@ -27,6 +27,9 @@ class Loss(ABC):
     title: ClassVar[str]
     max_curvature: ClassVar[float]  # over all margins: says which steps of SGD are too long
     max_slope: ClassVar[float] = math.inf  # in absolute value, over all margins
+    # Whether the curvature changes by factors within exp(+-|change of the margin|), as certificates
+    # use it where they need no pass over the rows.
+    self_concordant: ClassVar[bool] = False
     probabilistic: ClassVar[bool] = False  # whether it estimates the probability of the class
 
     @staticmethod
@@ -80,6 +83,7 @@ class Logistic(Loss):
     title = "Logistic"
     max_curvature = 0.25
     max_slope = 1.0
+    self_concordant = True
     probabilistic = True
 
     @staticmethod
@@ -109,6 +113,7 @@ class SquaredError(Loss):
     name = "squared-error"
     title = "Squared error"
     max_curvature = 1.0
+    self_concordant = True  # it does not change at all
 
     @staticmethod
     def value(margin: Any, target: Any) -> Any:

@@ -12,7 +12,7 @@ core.losses, core.predictions and core.kernels.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -134,14 +134,20 @@ def scaled_rows(
     return scaled
 
 
-def hessian_sum(rows: Rows, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-    """sum curvature x x^T for each problem, (k, d, d): float64 across blocks of rows."""
-    if narrow(rows.X, len(W)):
+def hessian_sum(
+    rows: Rows, W: np.ndarray, mask: np.ndarray | None = None, *, precise: bool = False
+) -> np.ndarray:
+    """sum curvature x x^T for each problem, (k, d, d): float64 across blocks of rows.
+
+    precise: float64 within them, too, whatever the rows are.
+    """
+    if not precise and narrow(rows.X, len(W)):
         return _narrow_hessian(rows, W, mask)
     k, d = W.shape
     total = np.zeros((k, d, d))
-    scratch = np.empty((block_rows(rows), d), rows.X.dtype)
-    for part in blocks(rows, mask):
+    scratch = np.empty((block_rows(rows), d), np.float64 if precise else rows.X.dtype)
+    for found in blocks(rows, mask):
+        part = replace(found, X=found.X.astype(np.float64)) if precise else found
         roots = np.sqrt(part.curvatures(W))
         for c in range(k):
             U = scaled_rows(part.X, roots[:, c], rows.intercept, scratch)

@@ -39,7 +39,8 @@ class Engine(ABC):
     A mask is None for the remaining rows, or a boolean array over all rows. W is (k, d) float64, d
     counts the intercept. Sums leave the regulariser out. Attributes: k problems; codes (n,), the
     class of every row; remaining (n,), a mask that only `forget` changes; erased (n,), rows whose
-    values are not here any more; rows_read, by sums over the rows that remain, so far.
+    values are not here any more; rows_read, by sums over the rows that remain, so far; precise,
+    whether Hessian sums must be float64's throughout, as certificates need them.
     """
 
     name: ClassVar[str]
@@ -52,6 +53,7 @@ class Engine(ABC):
         self.erased = np.zeros(len(rows), np.bool_)
         self.n_remaining = len(rows)
         self.rows_read = 0
+        self.precise = False
 
     codes: np.ndarray
     intercept: bool
@@ -83,7 +85,8 @@ class Engine(ABC):
 
     def __reduce__(self) -> tuple[object, ...]:
         """A pickle holds the rows that remain and no others; positions keep their meaning."""
-        return _restored, (self._left(), 2 if self.k == 1 else self.k, self.remaining, self.name)
+        classes = 2 if self.k == 1 else self.k
+        return _restored, (self._left(), classes, self.remaining, self.name, self.precise)
 
     def _left(self) -> Rows:
         return self.take(np.flatnonzero(self.remaining))
@@ -232,9 +235,13 @@ def make_engine(
     return engine
 
 
-def _restored(rows: Rows, n_classes: int, places: np.ndarray, name: str) -> Engine:
+def _restored(
+    rows: Rows, n_classes: int, places: np.ndarray, name: str, precise: bool = False
+) -> Engine:
     """What a pickled engine comes back as."""
-    return make_engine(rows, n_classes, places=places, name=name)
+    made = make_engine(rows, n_classes, places=places, name=name)
+    made.precise = precise
+    return made
 
 
 def sgd_engine(data: Engine, who: str) -> SgdEngine:

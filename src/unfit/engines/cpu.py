@@ -100,7 +100,7 @@ class CpuEngine(Engine):
         return objective.value_gradient_sum(self.rows, W, self._read(mask))
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        return objective.hessian_sum(self.rows, W, self._read(mask))
+        return objective.hessian_sum(self.rows, W, self._read(mask), precise=self.precise)
 
     def wide(self, mask: np.ndarray | None = None) -> bool:
         n = self.n_remaining if mask is None else int(np.count_nonzero(mask))

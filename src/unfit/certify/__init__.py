@@ -1,0 +1,11 @@
+"""Certificates: a number behind the word "forgotten", with a proof (docs/certificates.md).
+
+accountant turns distances into epsilon and delta; bounds says how far weights are from an optimum
+at most; certifier polishes weights until a claim holds; releases publishes them. May know methods,
+engines and core; knows no store and no file.
+"""
+
+from unfit.certify.certifier import Promise
+from unfit.certify.releases import Certificate, Releases, certified_settings
+
+__all__ = ["Certificate", "Promise", "Releases", "certified_settings"]

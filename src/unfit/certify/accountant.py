@@ -1,0 +1,105 @@
+"""From distances to epsilon and delta: two Gaussians of one covariance. Pure.
+
+N(c, s^2 I) and N(c', s^2 I) with mu = |c - c'| / s are (epsilon, delta)-indistinguishable, in both
+directions, for exactly
+
+    delta(epsilon; mu) = Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu)
+
+(Balle and Wang 2018). It grows with mu and falls with epsilon. What an observer of several such
+releases can tell is what one release at sqrt(sum mu^2) tells (Dong, Roth and Su 2022).
+"""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erfcx, erfinv
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_CLOSE = 0.5  # two Mills ratios nearer than this are subtracted by an integral
+_ROOT = 1e-13  # relative, of what is solved for
+_SLACK = 1e-11  # by which a root is moved to the weaker claim
+
+
+def delta_of(epsilon: float, mu: float) -> float:
+    """The smallest delta at this epsilon, to about 12 digits."""
+    if not (epsilon >= 0 and mu >= 0):
+        raise ValueError(f"epsilon and mu must be >= 0, got {epsilon} and {mu}")
+    if mu == 0:
+        return 0.0
+    if math.isinf(mu):
+        return 1.0
+    # With Mills' ratio M(x) = Phi(-x) / phi(x) both terms share the factor phi(p), and what is left
+    # is M(p) - M(p + mu): no difference of two numbers that are nearly the same.
+    middle = epsilon / mu
+    p = middle - mu / 2
+    if p < -8:  # M overflows soon, and nothing cancels
+        return 1.0 - _upper_tail(-p) - math.exp(epsilon) * _upper_tail(p + mu)
+    if p > 38:  # below the smallest number there is
+        return 0.0
+    return float(_density(p) * _mills_difference(middle, mu))
+
+
+def _density(x: float) -> float:
+    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def _mills(x: float) -> float:
+    return float(math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2)))
+
+
+def _upper_tail(x: float) -> float:
+    return _density(x) * _mills(x)
+
+
+def _mills_difference(middle: float, width: float) -> float:
+    """M(middle - width / 2) - M(middle + width / 2); M'(x) = x M(x) - 1."""
+    if width >= _CLOSE:
+        return _mills(middle - width / 2) - _mills(middle + width / 2)
+    x = middle + width / 2 * _NODES
+    slopes = 1 - x * np.sqrt(np.pi / 2) * erfcx(x / np.sqrt(2))
+    return float(width / 2 * (_WEIGHTS @ slopes))
+
+
+def mu_of(epsilon: float, delta: float) -> float:
+    """The largest mu that epsilon and delta allow, rounded down."""
+    check_promise(epsilon, delta)
+    if epsilon == 0:
+        return float(2 * math.sqrt(2) * erfinv(delta)) * (1 - _SLACK)
+    high = 1.0
+    while delta_of(epsilon, high) < delta:
+        high *= 2
+    low = high / 2
+    while delta_of(epsilon, low) > delta:
+        low /= 2
+    root = brentq(lambda mu: delta_of(epsilon, mu) - delta, low, high, xtol=low * _ROOT, rtol=_ROOT)
+    return float(root) * (1 - _SLACK)
+
+
+def epsilon_of(mu: float, delta: float) -> float:
+    """The smallest epsilon at this mu and delta, rounded up."""
+    if not mu >= 0:
+        raise ValueError(f"mu must be >= 0, got {mu}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be between 0 and 1, got {delta}")
+    if math.isinf(mu):
+        return math.inf
+    if delta_of(0.0, mu) <= delta:
+        return 0.0
+    most = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))  # where Phi(-p) <= delta already
+    root = brentq(lambda e: delta_of(e, mu) - delta, 0.0, most, xtol=most * _ROOT, rtol=_ROOT)
+    return float(root) * (1 + _SLACK)
+
+
+def joint_mu(each: Iterable[float]) -> float:
+    """What several releases, each with noise of its own, tell together."""
+    return math.sqrt(math.fsum(mu * mu for mu in each))
+
+
+def check_promise(epsilon: float, delta: float) -> None:
+    """Refuse what is no promise."""
+    if not (math.isfinite(epsilon) and epsilon >= 0):
+        raise ValueError(f"epsilon must be a number >= 0, got {epsilon}")
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must be between 0 and 1, such as 1e-5, got {delta}")

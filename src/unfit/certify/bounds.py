@@ -1,0 +1,144 @@
+"""How far weights can be from the optimum of the remaining rows. Pure.
+
+F(w) is the gradient of the objective over the remaining rows, ridge = l2 n its strong convexity, H
+its derivative, w* its zero, R at least the length of every row (intercept included). Bounds are of
+|c - w*| for weights c, from cheap to tight:
+
+    step      after a step dw from weights where gradient and Hessian sums are known: no pass
+    gradient  |F(c)| / ridge: one pass, any convex loss
+    factor    with H(c) at hand: nearly the distance itself
+
+step and factor hold for the logistic loss: its curvature changes along e by factors within
+exp(+-|x.e|), so that, with t = R |c - w*|, the mean Hessian between c and w* is at least
+(1 - exp(-t)) / t times H(c). From F(c) = (mean Hessian) (c - w*) and nu = |H(c)^(-1/2) F(c)|
+follows 1 - exp(-t) <= z = R nu / sqrt(ridge), and with it
+
+    |c - w*| <= (nu / sqrt(ridge)) (-log(1 - z) / z),   and without bound where z >= 1.
+
+Each problem of one-vs-rest has a bound of its own; together they are one vector, so lengths add up
+as squares do. Sums are float64's; what they are off by at most is part of every bound.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+UNIT = 2.0**-53
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What every bound depends on. n: rows that remain; d: columns. Of the loss: its largest
+    curvature and slope, and its largest slope at a margin of 0."""
+
+    n: int
+    d: int
+    ridge: float
+    radius: float  # R
+    max_curvature: float
+    max_slope: float
+    slope_at_zero: float
+
+    def rounding(self, length: float) -> float:
+        """By how much a computed gradient sum can be off, at weights of this length.
+
+        Margins are off by gamma_d R |w|, slopes by that times the largest curvature and by their
+        own rounding (4 units), the sum over rows by gamma_n of what is summed.
+        """
+        margin = _gamma(self.d) * self.radius * length
+        slope = self.slope_at_zero + self.max_curvature * self.radius * length
+        slope = min(slope, self.max_slope)
+        each = self.max_curvature * margin + (4 * UNIT + _gamma(self.n)) * slope
+        return self.n * self.radius * each + 2 * UNIT * self.ridge * length
+
+    def product_rounding(self, length: float) -> float:
+        """By how much the Hessian sum times a vector of this length can be off."""
+        most = self.n * self.max_curvature * self.radius**2
+        return (_gamma(self.n) + 2 * _gamma(self.d) + 8 * UNIT) * most * length
+
+
+def _gamma(count: int) -> float:
+    """The relative error of a sum of so many products, in the worst case."""
+    return count * UNIT / (1 - count * UNIT)
+
+
+def together(each: Sequence[float]) -> float:
+    """The length of one vector that several are parts of."""
+    return math.sqrt(math.fsum(value * value for value in each))
+
+
+def by_gradient(problem: Problem, weights: np.ndarray, gradient: np.ndarray) -> float:
+    """|F(c)| / ridge; weights and gradient are (k, d)."""
+    pairs = zip(weights, gradient, strict=True)
+    return together([(_length(g) + problem.rounding(_length(w))) / problem.ridge for w, g in pairs])
+
+
+def by_factor(
+    problem: Problem,
+    weights: np.ndarray,
+    gradient: np.ndarray,
+    solved: np.ndarray,
+    product: np.ndarray,
+) -> float:
+    """|H^-1 F| and what the curvature can change on the way.
+
+    solved: H(c)^-1 F(c), (k, d), as well as it could be solved; product: H(c) times that.
+    """
+    found = []
+    for w, g, x, hx in zip(weights, gradient, solved, product, strict=True):
+        error = problem.rounding(_length(w)) + problem.product_rounding(_length(x))
+        error += _length(g - hx)
+        nu = math.sqrt(max(float(g @ x), 0.0)) + error / math.sqrt(problem.ridge)
+        more = _growth(problem, nu)
+        scale = nu / math.sqrt(problem.ridge)
+        found.append(_length(x) + error / problem.ridge + (more - 1) * scale)
+    return together(found)
+
+
+def by_step(
+    problem: Problem,
+    start: np.ndarray,
+    step: np.ndarray,
+    gradient: np.ndarray,
+    product: np.ndarray,
+) -> float:
+    """Without a pass: what a step (k, d) from `start` leaves undone.
+
+    gradient: F at the start; product: H at the start times the step. Whatever the step was, what it
+    leaves of the linearised gradient, F + H dw, counts in full; what the curvature adds on the way
+    is at most (exp(t) - 1 - t) / t, t = R |dw|, of the step's own length in the metric of H, and
+    exp(t / 2) times that in the metric where it ends.
+    """
+    found = []
+    for w, dw, g, hdw in zip(start, step, gradient, product, strict=True):
+        length = _length(dw)
+        error = problem.rounding(_length(w)) + problem.product_rounding(length)
+        size = math.sqrt(max(float(dw @ hdw), 0.0) + problem.product_rounding(length) * length)
+        t = problem.radius * length
+        if t > 50:
+            return math.inf
+        undone = (_length(g + hdw) + error) / math.sqrt(problem.ridge)
+        nu = math.exp(t / 2) * _beyond_linear(t) * size + undone
+        found.append(nu / math.sqrt(problem.ridge) * _growth(problem, nu))
+    return together(found)
+
+
+def _growth(problem: Problem, nu: float) -> float:
+    """-log(1 - z) / z, at least 1; infinite from z = 1."""
+    z = problem.radius * nu / math.sqrt(problem.ridge)
+    if z >= 1:
+        return math.inf
+    return 1.0 + z / 2 if z < 1e-9 else -math.log1p(-z) / z
+
+
+def _beyond_linear(t: float) -> float:
+    """(exp(t) - 1 - t) / t."""
+    if t < 0.05:
+        return t / 2 * (1 + t / 3 * (1 + t / 4 * (1 + t / 5 * (1 + t / 6 * (1 + t / 7)))))
+    return (math.expm1(t) - t) / t
+
+
+def _length(v: np.ndarray) -> float:
+    return float(np.linalg.norm(v))

@@ -1,0 +1,217 @@
+"""Weights that can carry a claim: polished until they are near enough to the optimum.
+
+The claim: what is released cannot be told from a retraining on the remaining rows that is released
+in the same way, up to epsilon and delta. If |c - w*| <= a for the centre c, and a retraining stops
+at |F| <= tol n, then mu = (a + tol / l2) / noise, and the accountant says which epsilon and delta
+that allows. So a has room up to mu_max noise - tol / l2, and polishing goes on until it fits:
+
+    1. after a step from kept sums, the bound `step`: no pass over the rows
+    2. one pass: the bound `gradient`
+    3. a step with the factor at hand, and a pass
+    4. a Newton step with a new factor, and the bound `factor` on the way
+
+Which of them ends it depends on the rows, never on noise. May know methods, engines and core.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from unfit.certify import bounds
+from unfit.certify.accountant import check_promise, mu_of
+from unfit.core.factors import Cholesky
+from unfit.core.noise import standard_normal
+from unfit.core.objective import Rows
+from unfit.core.statistics import Statistics, gradient_of_rows
+from unfit.engines.base import Engine
+from unfit.errors import Unavailable
+from unfit.methods.base import Settings, State
+from unfit.methods.retrain import Retrain
+
+Kind = Literal["step", "gradient", "factor"]
+GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
+TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
+_WITH_OLD_FACTOR = 2  # steps with a factor from before, until a new one is made
+_STEPS = 60
+_FAR = 0.5  # R |step| above which Newton's steps need a line search
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is promised of every release: epsilon and delta, with this noise on each weight."""
+
+    epsilon: float
+    delta: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        check_promise(self.epsilon, self.delta)
+        if not (math.isfinite(self.noise) and self.noise > 0):
+            raise ValueError(f"noise must be a number above 0, such as 1e-3, got {self.noise}")
+
+    @property
+    def mu(self) -> float:
+        """The largest mu that keeps the promise."""
+        return mu_of(self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class Polished:
+    """A centre that is near enough, how near, and what that took."""
+
+    centre: np.ndarray
+    distance: float
+    bound: Kind
+    steps: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certifier:
+    """Certifies the releases of one model. radius: at least the length of every row."""
+
+    promise: Promise
+    l2: float
+    radius: float
+    tol: float = TOLERANCE
+
+    def __post_init__(self) -> None:
+        if not self.room > 0:
+            raise ValueError(
+                f"noise {self.promise.noise:g} leaves no room for a certificate: a retraining to "
+                f"tol={self.tol:g} alone may be tol / l2 = {self.tol / self.l2:.2g} off, and "
+                f"epsilon and delta allow {self.promise.mu * self.promise.noise:.2g}; raise noise, "
+                "epsilon or l2"
+            )
+
+    @property
+    def room(self) -> float:
+        """How far the centre may be from the optimum."""
+        return self.promise.mu * self.promise.noise - self.tol / self.l2
+
+    def mu_at(self, distance: float) -> float:
+        """mu of a release whose centre is so far from the optimum at most."""
+        return (distance + self.tol / self.l2) / self.promise.noise
+
+    def polish(
+        self, before: State | None, after: State, data: Engine, deleted: np.ndarray
+    ) -> Polished:
+        """The centre of a state, moved until it is near enough to the optimum without `deleted`.
+
+        before: the state that unlearning started from, for what is known there.
+        """
+        mask = data.without(deleted)
+        problem = bounds.Problem(
+            n=after.n,
+            d=data.d,
+            ridge=self.l2 * after.n,
+            radius=self.radius,
+            max_curvature=data.loss.max_curvature,
+            max_slope=data.loss.max_slope,
+            slope_at_zero=max(abs(float(data.loss.slope(0.0, t))) for t in (0.0, 1.0)),
+        )
+        centre = after.centre
+        if before is not None and data.loss.self_concordant:
+            distance = self._by_step(problem, before, centre, data.take(deleted))
+            if distance <= self.room:
+                return Polished(centre, distance, "step", 0)
+        guide = None if before is None else _guide(before)
+        return self._climb(problem, centre, data, mask, guide)
+
+    def _by_step(
+        self, problem: bounds.Problem, before: State, centre: np.ndarray, rows: Rows
+    ) -> float:
+        """The bound without a pass; infinite where no sums are known at the start."""
+        known = before.statistics
+        if known is None or not np.array_equal(known.weights, before.centre):
+            return math.inf
+        start, step = known.weights, centre - known.weights
+        wide = replace(rows, X=rows.X.astype(np.float64))
+        gradient = known.gradient_sum - gradient_of_rows(wide, start, self.l2)
+        product = _remaining_product(known, wide, step, self.l2)
+        return bounds.by_step(problem, start, step, gradient, product)
+
+    def _climb(
+        self,
+        problem: bounds.Problem,
+        centre: np.ndarray,
+        data: Engine,
+        mask: np.ndarray,
+        guide: "Sequence[np.ndarray] | None",
+    ) -> Polished:
+        for steps in range(_STEPS):
+            gradient = data.gradient_sum(centre, mask) + problem.ridge * centre
+            distance = bounds.by_gradient(problem, centre, gradient)
+            if distance <= self.room:
+                return Polished(centre, distance, "gradient", steps)
+            if guide is not None and steps < _WITH_OLD_FACTOR:
+                near = zip(guide, gradient, strict=True)
+                centre = centre - np.array([inverse @ g for inverse, g in near])
+                continue
+            factors = data.factors(centre, mask, problem.ridge)
+            solved = np.array([f.solve(g) for f, g in zip(factors, gradient, strict=True)])
+            hessians = [f.hessian for f in factors if isinstance(f, Cholesky)]
+            if data.loss.self_concordant and len(hessians) == len(solved):
+                pairs = zip(hessians, solved, strict=True)
+                product = np.array([h @ x for h, x in pairs])
+                distance = bounds.by_factor(problem, centre, gradient, solved, product)
+                if distance <= self.room:
+                    return Polished(centre, distance, "factor", steps)
+            if self.radius * float(np.linalg.norm(solved, axis=1).max()) > _FAR:
+                centre = self._minimised(centre, data, mask)
+            else:
+                centre = centre - solved
+        raise Unavailable(
+            f"the weights cannot be brought within {self.room:.1e} of the optimum, which epsilon, "
+            f"delta and noise ask for: the rounding of sums over {problem.n:,} rows is in the way; "
+            "raise noise, or l2"
+        )
+
+    def _minimised(self, centre: np.ndarray, data: Engine, mask: np.ndarray) -> np.ndarray:
+        """Newton's method with a line search, for weights that are far away (SGD's)."""
+        exact = Retrain(Settings(l2=self.l2, tol=self.tol))
+        return exact.optimum(data, np.random.default_rng(), mask=mask, start=centre)
+
+    def release(self, centre: np.ndarray) -> np.ndarray:
+        """The centre with fresh noise, which is kept nowhere, rounded to a grid.
+
+        Rounding is done to whatever is released, so it tells nothing; it takes away the lowest
+        digits of floating-point noise, which can be told from real numbers'.
+        """
+        rng = np.random.default_rng(list(os.urandom(64)))
+        step = self.promise.noise / GRID
+        noisy = centre + self.promise.noise * standard_normal(rng, centre.shape)
+        return np.asarray(np.round(noisy / step) * step)
+
+
+def _guide(before: State) -> Sequence[np.ndarray] | None:
+    """Inverses from before the step: of Hessians that are nearly those of now."""
+    known = before.statistics
+    if known is not None and known.factors is not None:
+        inverses = [getattr(factor, "inverse", None) for factor in known.factors]
+        if all(isinstance(inverse, np.ndarray) for inverse in inverses):
+            return inverses  # type: ignore[return-value]  # just checked
+    if before.stale_inverse is not None:
+        return [one.inverse for one in before.stale_inverse]
+    return None
+
+
+def _remaining_product(known: Statistics, rows: Rows, step: np.ndarray, l2: float) -> np.ndarray:
+    """The Hessian of what remains, at the known weights, times a step (k, d)."""
+    curvature = rows.curvatures(known.weights)  # (m, k)
+    X = rows.X if not rows.intercept else np.column_stack([rows.X, np.ones(len(rows))])
+    along = curvature * (X @ step.T)
+    whole = np.einsum("kij,kj->ki", known.hessian_sum, step)
+    return np.asarray(whole - along.T @ X - l2 * len(rows) * step)
+
+
+def longest_row(data: Engine) -> float:
+    """The length of the longest remaining row, intercept included, rounded up: one pass."""
+    most, places = 0.0, np.flatnonzero(data.remaining)
+    for start in range(0, len(places), 4096):
+        X = data.take(places[start : start + 4096]).X.astype(np.float64)
+        most = max(most, float(np.einsum("ij,ij->i", X, X).max()))
+    return math.sqrt(most + data.intercept) * (1 + 1e-12)

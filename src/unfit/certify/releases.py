@@ -1,0 +1,139 @@
+"""The releases of one model, each with fresh noise and a certificate."""
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from unfit.certify.accountant import epsilon_of, joint_mu, mu_of
+from unfit.certify.certifier import TOLERANCE, Certifier, Kind, Polished, Promise, longest_row
+from unfit.engines.base import Engine
+from unfit.methods.base import Settings, State, with_noise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What is claimed of the released weights, and what it rests on.
+
+    For the owner: distance, bound, steps and rows_read depend on the data, like the weights before
+    noise. mu: of this release; joint_mu: of all releases since the first deletion, for who has seen
+    them all, with joint_epsilon at the same delta.
+    """
+
+    epsilon: float
+    delta: float
+    mu: float
+    noise: float
+    l2: float
+    tol: float
+    rows: int  # that remain
+    deleted: int  # since training
+    problems: int
+    columns: int
+    distance: float  # of the centre from the optimum, at most
+    bound: Kind
+    steps: int  # of polishing, beyond what the method did
+    rows_read: int  # to unlearn, to polish and to bound
+    releases: int  # since the first deletion
+    joint_mu: float
+    joint_epsilon: float
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<16}{value}" for name, value in self.lines())
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and what they came to."""
+        read = self.rows_read / max(1, self.rows)
+        were = "was" if self.deleted == 1 else "were"
+        return [
+            ("claim", f"({self.epsilon:g}, {self.delta:g})-indistinguishable from a retraining"),
+            ("mu", f"{self.mu:.3g} of at most {mu_of(self.epsilon, self.delta):.3g}"),
+            ("noise", f"{self.noise:g} on each of {self.problems * self.columns:,} weights"),
+            ("rows", f"{self.rows:,} remain, {self.deleted:,} {were} deleted"),
+            ("distance", f"{self.distance:.2e} from the optimum at most (bound: {self.bound})"),
+            ("work", f"{self.steps} steps of polishing; the rows were read {read:.1f} times"),
+            (
+                "all releases",
+                f"{self.releases:,}: mu {self.joint_mu:.3g}, epsilon {self.joint_epsilon:.3g}",
+            ),
+            ("not claimed", "releases from before the deletion; copies elsewhere"),
+        ]
+
+    def as_dict(self) -> dict[str, object]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+@dataclass(frozen=True)
+class Releases:
+    """earlier: the mu of every release since the first deletion."""
+
+    certifier: Certifier
+    earlier: tuple[float, ...] = ()
+
+    @classmethod
+    def open(cls, promise: Promise, settings: Settings, data: Engine) -> "Releases":
+        """Of a model of these rows; the lengths of all of them are looked at."""
+        data.precise = True
+        radius = longest_row(data)
+        return cls(Certifier(promise=promise, l2=settings.l2, radius=radius, tol=settings.tol))
+
+    def of_rows(self, data: Engine) -> "Releases":
+        """The same of rows that were transformed anew."""
+        data.precise = True
+        return replace(self, certifier=replace(self.certifier, radius=longest_row(data)))
+
+    def publish(
+        self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
+    ) -> "tuple[Releases, State, Certificate]":
+        """Polish, release with fresh noise, and say what can be claimed.
+
+        before: the state that unlearning started from; None after a training. leaving: rows that
+        `data` still counts. read: data.rows_read when the request came.
+        """
+        polished = self.certifier.polish(before, after, data, leaving)
+        centred = replace(after, weights=polished.centre, kept_centre=None)
+        if polished.steps:
+            centred = replace(centred, statistics=None)
+        state = with_noise(centred, self.certifier.release(polished.centre))
+        certificate = self._certificate(polished, state, data, data.rows_read - read)
+        earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
+        return replace(self, earlier=earlier), state, certificate
+
+    def _certificate(
+        self, polished: Polished, state: State, data: Engine, rows_read: int
+    ) -> Certificate:
+        promise, deleted = self.certifier.promise, len(data) - state.n
+        mu = self.certifier.mu_at(polished.distance)
+        every = (*self.earlier, mu) if deleted else (mu,)
+        joint = joint_mu(every)
+        return Certificate(
+            epsilon=promise.epsilon,
+            delta=promise.delta,
+            mu=mu,
+            noise=promise.noise,
+            l2=self.certifier.l2,
+            tol=self.certifier.tol,
+            rows=state.n,
+            deleted=deleted,
+            problems=data.k,
+            columns=data.d,
+            distance=polished.distance,
+            bound=polished.bound,
+            steps=polished.steps,
+            rows_read=rows_read,
+            releases=len(every),
+            joint_mu=joint,
+            joint_epsilon=epsilon_of(joint, promise.delta),
+        )
+
+
+def certified_settings(settings: Settings) -> Settings:
+    """Those of the method under a certificate: training that stops close enough.
+
+    The method adds no noise of its own, because a certificate covers one kind.
+    """
+    if settings.sigma > 0:
+        raise ValueError(
+            "sigma is the paper's noise, and a certificate has its own: leave sigma at 0 and say "
+            "how much with noise="
+        )
+    return replace(settings, tol=min(settings.tol, TOLERANCE))
