@@ -1,4 +1,4 @@
-"""Breaks the code in ten places, one at a time, and sees the tests fail.
+"""Breaks the code in one place at a time, and sees the tests fail.
 
     python tools/mutants.py [NUMBER...]
 
@@ -102,6 +102,34 @@ MUTANTS = (
         right="return None if row.revoked_at is not None else Token.from_row(row)",
         wrong="return Token.from_row(row)",
         tests=("tests/store/test_tokens.py",),
+    ),
+    Mutant(
+        breaks="a certified release has the promised noise",
+        file="certify/certifier.py",
+        right="noisy = centre + self.promise.noise * standard_normal(rng, centre.shape)",
+        wrong="noisy = centre + self.promise.noise / 2 * standard_normal(rng, centre.shape)",
+        tests=("tests/certify/test_certified_estimator.py",),
+    ),
+    Mutant(
+        breaks="mu counts what the reference itself may be off by",
+        file="certify/certifier.py",
+        right="return (distance + self.tol / self.l2) / self.promise.noise",
+        wrong="return distance / self.promise.noise",
+        tests=("tests/certify/test_certified_estimator.py",),
+    ),
+    Mutant(
+        breaks="a bound covers every class",
+        file="certify/bounds.py",
+        right="return math.sqrt(math.fsum(value * value for value in each))",
+        wrong="return math.sqrt(math.fsum(value * value for value in each[:1]))",
+        tests=("tests/certify/test_bounds.py",),
+    ),
+    Mutant(
+        breaks="polishing goes down",
+        file="certify/certifier.py",
+        right="centre = centre - solved",
+        wrong="centre = centre + solved",
+        tests=("tests/certify/test_certified_estimator.py",),
     ),
 )
 
