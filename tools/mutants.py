@@ -129,7 +129,7 @@ MUTANTS = (
         file="certify/certifier.py",
         right="centre = centre - solved",
         wrong="centre = centre + solved",
-        tests=("tests/certify/test_certified_estimator.py",),
+        tests=("tests/certify/test_certifier.py",),
     ),
 )
 
