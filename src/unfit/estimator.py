@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unfit.audit import Audit, Question, compare
-from unfit.certify import Certificate, Promise, Releases, certified_settings
+from unfit.certify import Certificate, Promise, Releases, ReleaseTest, certified_settings
 from unfit.core.losses import LOGISTIC, Loss, SquaredError, SquaredHinge
 from unfit.core.objective import Rows
 from unfit.core.predictions import class_probabilities, margins, predicted_classes
@@ -256,6 +256,19 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         asked = Question(method, state, self._data, test, gone, n_deleted)
         made = compare(asked, threshold=threshold, draws=draws, rng=rng)
         return made if X is not None else replace(made, measured_on="training")
+
+    def attack(self, *, draws: int = 10_000) -> ReleaseTest:
+        """Try to refute the certificate: can releases be told from those of a retraining?
+
+        Retrains independently, draws so many releases of each, and says what epsilon and mu must be
+        at least; a model that never unlearned is the control. The model does not change.
+        """
+        self._require_rows("attack")
+        if self._releases is None:
+            raise ValueError("there is no claim to refute: fit with epsilon= to get a certificate")
+        if draws < 100:
+            raise ValueError(f"draws must be >= 100, got {draws}")
+        return self._releases.attack(self._state, self._data, draws)
 
     def without_data(self) -> Self:
         """A copy that predicts and holds no row: the released weights, the classes, the names.

@@ -2,12 +2,14 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from problems import Small, distance, optimum
 
 import unfit
+from unfit.certify import Promise
 from unfit.certify.accountant import delta_of, epsilon_of, mu_of
 from unfit.errors import Unavailable
 
@@ -173,6 +175,41 @@ def test_an_audit_finds_it_forgotten(rows):
     remembered = certified().fit(X, y)
     remembered._data.forget(np.arange(30))  # and nothing is unlearned
     assert remembered.audit().outcome == "not forgotten"
+
+
+def test_an_attack_refutes_a_model_that_never_unlearned_and_not_ours(rows):
+    X, y = rows
+    clf = certified().fit(X, y).unlearn(np.arange(30))
+    assert clf.attack(draws=4000).outcome == "not refuted"
+    remembered = certified().fit(X, y)
+    remembered._data.forget(np.arange(30))  # and nothing is unlearned
+    found = remembered.attack(draws=4000)
+    assert found.outcome == "refuted"
+    assert found.found.mu > 1
+    with pytest.raises(ValueError, match="no claim to refute"):
+        unfit.LogisticRegression().fit(X, y).attack()
+    with pytest.raises(ValueError, match="draws must be >= 100"):
+        clf.attack(draws=5)
+
+
+@pytest.mark.slow
+def test_certified_models_are_refuted_as_seldom_as_chance_allows(rows):
+    """Of a hundred at most ten; all of them with half the noise and the claim at its limit."""
+    X, y = rows
+    refuted = missed = 0
+    clf = certified(dtype="float64", l2=1e-2).fit(X, y)
+    for i in range(100):
+        clf.unlearn([i])
+        refuted += clf.attack(draws=4000).outcome == "refuted"
+        state = clf._state
+        room = clf._releases.certifier.room
+        at_limit = state.centre + room / np.sqrt(state.centre.size)
+        half = replace(clf._releases.certifier, promise=Promise(1.0, 1e-5, 5e-4))
+        broken = replace(clf._releases, certifier=half)
+        moved = replace(state, weights=at_limit, kept_centre=None)
+        missed += broken.attack(moved, clf._data, 10_000).outcome != "refuted"
+    assert refuted <= 10
+    assert missed == 0
 
 
 def test_it_prints_as_a_table(rows):

@@ -115,7 +115,7 @@ class Certifier:
         )
         centre = after.centre
         if before is not None and data.loss.self_concordant:
-            distance = self._by_step(problem, before, centre, data.take(deleted))
+            distance = stated(self._by_step(problem, before, centre, data.take(deleted)))
             if distance <= self.room:
                 return Polished(centre, distance, "step", 0)
         guide = None if before is None else _guide(before)
@@ -129,10 +129,11 @@ class Certifier:
         if known is None or not np.array_equal(known.weights, before.centre):
             return math.inf
         start, step = known.weights, centre - known.weights
+        summed = replace(problem, n=known.n + len(rows))  # terms that rounding can be in
         wide = replace(rows, X=rows.X.astype(np.float64))
         gradient = known.gradient_sum - gradient_of_rows(wide, start, self.l2)
         product = _remaining_product(known, wide, step, self.l2)
-        return bounds.by_step(problem, start, step, gradient, product)
+        return bounds.by_step(summed, start, step, gradient, product)
 
     def _climb(
         self,
@@ -144,9 +145,11 @@ class Certifier:
     ) -> Polished:
         for steps in range(_STEPS):
             gradient = data.gradient_sum(centre, mask) + problem.ridge * centre
-            distance = bounds.by_gradient(problem, centre, gradient)
+            distance = stated(bounds.by_gradient(problem, centre, gradient))
             if distance <= self.room:
                 return Polished(centre, distance, "gradient", steps)
+            if bounds.by_gradient(problem, centre, np.zeros_like(gradient)) > self.room:
+                break  # rounding alone
             if guide is not None and steps < _WITH_OLD_FACTOR:
                 near = zip(guide, gradient, strict=True)
                 centre = centre - np.array([inverse @ g for inverse, g in near])
@@ -157,7 +160,8 @@ class Certifier:
             if data.loss.self_concordant and len(hessians) == len(solved):
                 pairs = zip(hessians, solved, strict=True)
                 product = np.array([h @ x for h, x in pairs])
-                distance = bounds.by_factor(problem, centre, gradient, solved, product)
+                found = bounds.by_factor(problem, centre, gradient, solved, product)
+                distance = stated(found)
                 if distance <= self.room:
                     return Polished(centre, distance, "factor", steps)
             if self.radius * float(np.linalg.norm(solved, axis=1).max()) > _FAR:
@@ -187,6 +191,17 @@ class Certifier:
         return np.asarray(np.round(noisy / step) * step)
 
 
+def stated(distance: float) -> float:
+    """A distance as it is kept and shown: two digits, rounded up. More of them would be an equation
+    about the rows that left, on record when they are gone."""
+    if not (math.isfinite(distance) and distance > 0):
+        return distance
+    unit = 10.0 ** (math.floor(math.log10(distance)) - 1)
+    units = math.ceil(distance / unit)
+    said = float(f"{units * unit:.1e}")
+    return said if said >= distance else float(f"{(units + 1) * unit:.1e}")
+
+
 def _guide(before: State) -> Sequence[np.ndarray] | None:
     """Inverses from before the step: of Hessians that are nearly those of now."""
     known = before.statistics
@@ -206,12 +221,3 @@ def _remaining_product(known: Statistics, rows: Rows, step: np.ndarray, l2: floa
     along = curvature * (X @ step.T)
     whole = np.einsum("kij,kj->ki", known.hessian_sum, step)
     return np.asarray(whole - along.T @ X - l2 * len(rows) * step)
-
-
-def longest_row(data: Engine) -> float:
-    """The length of the longest remaining row, intercept included, rounded up: one pass."""
-    most, places = 0.0, np.flatnonzero(data.remaining)
-    for start in range(0, len(places), 4096):
-        X = data.take(places[start : start + 4096]).X.astype(np.float64)
-        most = max(most, float(np.einsum("ij,ij->i", X, X).max()))
-    return math.sqrt(most + data.intercept) * (1 + 1e-12)

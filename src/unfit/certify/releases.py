@@ -5,9 +5,12 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from unfit.certify.accountant import epsilon_of, joint_mu, mu_of
-from unfit.certify.certifier import TOLERANCE, Certifier, Kind, Polished, Promise, longest_row
+from unfit.certify.certifier import TOLERANCE, Certifier, Kind, Polished, Promise
+from unfit.certify.lengths import RowLengths
+from unfit.certify.release_test import DRAWS, ReleaseTest, release_test
 from unfit.engines.base import Engine
 from unfit.methods.base import Settings, State, with_noise
+from unfit.methods.retrain import Retrain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +67,29 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Releases:
-    """earlier: the mu of every release since the first deletion."""
+    """lengths: of the rows that remain. earlier: the mu of every release since the first
+    deletion."""
 
     certifier: Certifier
+    lengths: RowLengths
     earlier: tuple[float, ...] = ()
 
     @classmethod
     def open(cls, promise: Promise, settings: Settings, data: Engine) -> "Releases":
         """Of a model of these rows; the lengths of all of them are looked at."""
         data.precise = True
-        radius = longest_row(data)
-        return cls(Certifier(promise=promise, l2=settings.l2, radius=radius, tol=settings.tol))
+        found = RowLengths.of(data)
+        made = Certifier(promise=promise, l2=settings.l2, radius=found.radius, tol=settings.tol)
+        return cls(made, found)
 
     def of_rows(self, data: Engine) -> "Releases":
         """The same of rows that were transformed anew."""
         data.precise = True
-        return replace(self, certifier=replace(self.certifier, radius=longest_row(data)))
+        return self._with_lengths(RowLengths.of(data))
+
+    def _with_lengths(self, lengths: RowLengths) -> "Releases":
+        certifier = replace(self.certifier, radius=lengths.radius)
+        return replace(self, certifier=certifier, lengths=lengths)
 
     def publish(
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
@@ -89,14 +99,40 @@ class Releases:
         before: the state that unlearning started from; None after a training. leaving: rows that
         `data` still counts. read: data.rows_read when the request came.
         """
-        polished = self.certifier.polish(before, after, data, leaving)
+        lengths = self.lengths.without(data.take(leaving))
+        if lengths is None:
+            lengths = RowLengths.of(data, data.without(leaving))
+        now = self._with_lengths(lengths)
+        polished = now.certifier.polish(before, after, data, leaving)
         centred = replace(after, weights=polished.centre, kept_centre=None)
         if polished.steps:
             centred = replace(centred, statistics=None)
         state = with_noise(centred, self.certifier.release(polished.centre))
         certificate = self._certificate(polished, state, data, data.rows_read - read)
         earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
-        return replace(self, earlier=earlier), state, certificate
+        return replace(now, earlier=earlier), state, certificate
+
+    def attack(self, state: State, data: Engine, draws: int = DRAWS) -> ReleaseTest:
+        """Try to tell the releases of this state from those of a retraining from nothing.
+
+        The control is trained with the deleted rows; there is none where they are not at hand.
+        """
+        promise, certifier = self.certifier.promise, self.certifier
+        exact = Retrain(Settings(l2=certifier.l2, tol=1e-13))
+        rng, everybody = np.random.default_rng(), ~data.erased
+        retrained = exact.optimum(data, rng)
+        control = None
+        if np.count_nonzero(everybody) > data.n_remaining:
+            control = exact.optimum(data, rng, mask=everybody)
+        return release_test(
+            certifier.release,
+            state.centre,
+            retrained,
+            control,
+            epsilon=promise.epsilon,
+            delta=promise.delta,
+            draws=draws,
+        )
 
     def _certificate(
         self, polished: Polished, state: State, data: Engine, rows_read: int
