@@ -123,7 +123,7 @@ class Unlearning:
         if len(positions) == 0:
             return Outcome(model_after=model_after)
         left = model.test_positions(positions)
-        found = drift.held_out_quality(model.state.weights, model.test_rows().take(left))
+        found = drift.held_out_quality(model.state.weights, model.test_rows(), left)
         correct = model.correct_without(positions)
         seen = self.before.held_out
         held_out = HeldOut(
