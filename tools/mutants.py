@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         breaks="a certified release has the promised noise",
         file="certify/certifier.py",
-        right="noisy = centre + self.promise.noise * standard_normal(rng, centre.shape)",
-        wrong="noisy = centre + self.promise.noise / 2 * standard_normal(rng, centre.shape)",
+        right="noisy = centre + self.promise.noise * standard_normal(rng, shape)",
+        wrong="noisy = centre + self.promise.noise / 2 * standard_normal(rng, shape)",
         tests=("tests/certify/test_certified_estimator.py",),
     ),
     Mutant(

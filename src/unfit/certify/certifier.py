@@ -179,15 +179,17 @@ class Certifier:
         exact = Retrain(Settings(l2=self.l2, tol=self.tol))
         return exact.optimum(data, np.random.default_rng(), mask=mask, start=centre)
 
-    def release(self, centre: np.ndarray) -> np.ndarray:
-        """The centre with fresh noise, which is kept nowhere, rounded to a grid.
+    def release(self, centre: np.ndarray, count: int | None = None) -> np.ndarray:
+        """The centre with fresh noise, which is kept nowhere, rounded to a grid; or so many of
+        them at once.
 
         Rounding is done to whatever is released, so it tells nothing; it takes away the lowest
         digits of floating-point noise, which can be told from real numbers'.
         """
         rng = np.random.default_rng(list(os.urandom(64)))
         step = self.promise.noise / GRID
-        noisy = centre + self.promise.noise * standard_normal(rng, centre.shape)
+        shape = centre.shape if count is None else (count, *centre.shape)
+        noisy = centre + self.promise.noise * standard_normal(rng, shape)
         return np.asarray(np.round(noisy / step) * step)
 
 
