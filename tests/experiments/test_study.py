@@ -116,9 +116,9 @@ def test_a_finished_study_is_not_done_again(tiny):
         )
 
 
-def test_two_studies_do_not_write_in_one_folder(tiny):
-    folder, file, _ = tiny
-    study = Study(
+def noise_again(folder, file):
+    """The figure about noise, from the runs that are there."""
+    return Study(
         folder / "out",
         ("noise",),
         datasets=("tiny",),
@@ -126,20 +126,18 @@ def test_two_studies_do_not_write_in_one_folder(tiny):
         extensions=Extensions((str(file),)),
         resume=True,
     )
+
+
+def test_two_studies_do_not_write_in_one_folder(tiny):
+    folder, file, _ = tiny
+    study = noise_again(folder, file)
     with alone_in(folder / "out"), pytest.raises(Unavailable, match="another process is working"):
         reproduce(study)
 
 
 def test_runs_of_another_data_set_of_that_name_are_not_gone_on_from(tiny):
     folder, file, _ = tiny
-    study = Study(
-        folder / "out",
-        ("noise",),
-        datasets=("tiny",),
-        quick=True,
-        extensions=Extensions((str(file),)),
-        resume=True,
-    )
+    study = noise_again(folder, file)
     entry = CATALOG["tiny"]
     CATALOG["tiny"] = replace(entry, training=replace(entry.training, epochs=6))
     try:

@@ -1,6 +1,6 @@
 """The releases of one model, each with fresh noise and a certificate."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,9 +60,6 @@ class Certificate:
             ),
             ("not claimed", "releases from before the deletion; copies elsewhere"),
         ]
-
-    def as_dict(self) -> dict[str, object]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,10 @@ def _unbox_loss(kind, loss, c):  # type: ignore[no-untyped-def]
     return NativeValue(c.context.get_dummy_value())
 
 
+# Functions without a body: numba's `overload` gives them one per loss when it compiles a kernel.
+# Called from Python they raise, because there is nothing to be called.
+
+
 def value(loss: CompiledLoss, margin: float, target: float) -> float:
     """The loss at a margin; in compiled code only."""
     raise NotImplementedError
