@@ -80,9 +80,9 @@ def test_a_loss_that_changed_is_compiled_anew():
         def curvature(margin, target):
             return 0.0 * margin + 2.0
 
-    kinds = {SquaredError().compiled.numba_type, Other().compiled.numba_type}
+    kinds = {SquaredError().compiled.dtype, Other().compiled.dtype}
     assert len(kinds) == 2
-    assert SquaredError().compiled.numba_type in kinds
+    assert SquaredError().compiled.dtype in kinds
     assert SquaredError() == SquaredError()
     assert SquaredError() != LOGISTIC
 

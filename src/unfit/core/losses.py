@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unfit.core.kernels.margin import CompiledLoss, logistic_slopes, sigmoid
+from unfit.core.kernels.margin import CompiledLoss, compile_loss, logistic_slopes, sigmoid
 from unfit.loss_registry import LOSSES as LOSSES
 
 
@@ -63,7 +63,7 @@ class Loss(ABC):
         if kind not in _COMPILED:
             name = f"{kind.__module__}.{kind.__qualname__}"
             fast = logistic_slopes if kind is Logistic else None
-            _COMPILED[kind] = CompiledLoss(name, kind.value, kind.slope, kind.curvature, fast)
+            _COMPILED[kind] = compile_loss(name, (kind.value, kind.slope, kind.curvature), fast)
         return _COMPILED[kind]
 
     def __eq__(self, other: object) -> bool:

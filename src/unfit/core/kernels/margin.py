@@ -1,8 +1,10 @@
 """A loss inside the kernels: its value, slope and curvature at a margin, compiled into each kernel.
 
 numba makes one version of a kernel for each combination of argument types. A loss is an argument
-with a type of its own, so that its formulae are inlined where they are used. The type's name holds
-a digest of the formulae: a version that was cached for a loss that has changed since is not used.
+with a type of its own, so that its formulae are inlined where they are used: an empty array of
+records whose one field is named after the loss. numba finds the type of an array without asking
+Python, which takes a microsecond for every object of ours at every call. The name holds a digest of
+the formulae: a version that was cached for a loss that has changed since is not used.
 """
 
 import hashlib
@@ -13,14 +15,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core import types
-from numba.extending import (
-    NativeValue,
-    models,
-    overload,
-    register_model,
-    typeof_impl,
-    unbox,
-)
+from numba.extending import overload
 
 from unfit.core.kernels.parallel import FASTMATH
 
@@ -30,29 +25,33 @@ Formula = Callable[[Any, Any], Any]  # of a margin and a target, numbers or arra
 
 
 class _LossType(types.Opaque):
-    """The numba type of one loss."""
+    """What losses were typed as once: caches of compiled kernels name it, and are read before they
+    are found to be out of date."""
 
 
-_FORMULAE: dict[str, tuple[Any, Any, Any]] = {}  # value, slope, curvature by the type's name
+CompiledLoss = np.ndarray  # as kernels take it: empty, and its type says which loss it is
+
+_FORMULAE: dict[str, tuple[Any, Any, Any]] = {}  # value, slope, curvature by the field
 _SLOPES: dict[str, Callable[..., None]] = {}  # what is faster than the slope of one row at a time
 
 
-class CompiledLoss:
-    """A loss as kernels take it; slopes: a faster way to the slopes of many rows, if there is."""
+def compile_loss(
+    name: str,
+    formulae: tuple[Formula, Formula, Formula],
+    slopes: Callable[..., None] | None = None,
+) -> CompiledLoss:
+    """Value, slope and curvature as kernels take them; slopes: a faster way to those of many rows,
+    if there is."""
+    key = f"{name}-{_digest(formulae)}"
+    _FORMULAE[key] = tuple(njit(**_INLINED)(formula) for formula in formulae)
+    if slopes is not None:
+        _SLOPES[key] = slopes
+    return np.empty(0, dtype=[(key, np.int8)])
 
-    def __init__(
-        self,
-        name: str,
-        value: Formula,
-        slope: Formula,
-        curvature: Formula,
-        slopes: Callable[..., None] | None = None,
-    ) -> None:
-        formulae = (value, slope, curvature)
-        self.numba_type = _LossType(f"{name}-{_digest(formulae)}")
-        _FORMULAE[self.numba_type.name] = tuple(njit(**_INLINED)(f) for f in formulae)
-        if slopes is not None:
-            _SLOPES[self.numba_type.name] = slopes
+
+def _key(loss: Any) -> str:
+    """The name in the numba type of a loss."""
+    return str(next(iter(loss.dtype.fields)))
 
 
 def _digest(formulae: tuple[Formula, ...]) -> str:
@@ -60,21 +59,6 @@ def _digest(formulae: tuple[Formula, ...]) -> str:
     return hashlib.sha256(
         repr([(c.co_code, c.co_consts, c.co_names) for c in codes]).encode()
     ).hexdigest()[:16]
-
-
-@typeof_impl.register(CompiledLoss)
-def _typeof_loss(loss: CompiledLoss, context: object) -> _LossType:
-    return loss.numba_type
-
-
-@register_model(_LossType)
-class _LossModel(models.OpaqueModel):  # type: ignore[misc]
-    """Nothing of a loss is there when a kernel runs: it is all in the code."""
-
-
-@unbox(_LossType)
-def _unbox_loss(kind, loss, c):  # type: ignore[no-untyped-def]
-    return NativeValue(c.context.get_dummy_value())
 
 
 # Functions without a body: numba's `overload` gives them one per loss when it compiles a kernel.
@@ -98,7 +82,7 @@ def curvature(loss: CompiledLoss, margin: float, target: float) -> float:
 
 def _compile_in(at: int) -> Callable[..., Any]:
     def choose(loss, margin, target):  # type: ignore[no-untyped-def]  # numba calls it with types
-        formula = _FORMULAE[loss.name][at]
+        formula = _FORMULAE[_key(loss)][at]
         return lambda loss, margin, target: formula(margin, target)
 
     return choose
@@ -115,9 +99,9 @@ def slopes_inplace(loss: CompiledLoss, margin: np.ndarray, target: np.ndarray, c
 
 @overload(slopes_inplace, jit_options=_INLINED, inline="always")
 def _choose_slopes(loss, margin, target, count):  # type: ignore[no-untyped-def]
-    if loss.name in _SLOPES:
-        return _SLOPES[loss.name]
-    formula = _FORMULAE[loss.name][1]
+    if _key(loss) in _SLOPES:
+        return _SLOPES[_key(loss)]
+    formula = _FORMULAE[_key(loss)][1]
 
     def one_by_one(loss, margin, target, count):  # type: ignore[no-untyped-def]
         for i in range(count):
