@@ -63,6 +63,24 @@ class Certificate:
 
 
 @dataclass(frozen=True)
+class Ready:
+    """Weights that may be released. state: at the centre; releases: with the lengths of the rows
+    that remain."""
+
+    releases: "Releases"
+    state: State
+    polished: Polished
+
+    @property
+    def mu(self) -> float:
+        return self.releases.certifier.mu_at(self.polished.distance)
+
+    def released(self) -> State:
+        """The state that publishes the centre, with fresh noise."""
+        return with_noise(self.state, self.releases.certifier.release(self.polished.centre))
+
+
+@dataclass(frozen=True)
 class Releases:
     """lengths: of the rows that remain. earlier: the mu of every release since the first
     deletion."""
@@ -88,14 +106,10 @@ class Releases:
         certifier = replace(self.certifier, radius=lengths.radius)
         return replace(self, certifier=certifier, lengths=lengths)
 
-    def publish(
-        self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
-    ) -> "tuple[Releases, State, Certificate]":
-        """Polish, release with fresh noise, and say what can be claimed.
-
-        before: the state that unlearning started from; None after a training. leaving: rows that
-        `data` still counts. read: data.rows_read when the request came.
-        """
+    def polish(
+        self, before: State | None, after: State, data: Engine, leaving: np.ndarray
+    ) -> "Ready":
+        """Everything of a release but its noise; the arguments are those of `publish`."""
         lengths = self.lengths.without(data.take(leaving))
         if lengths is None:
             lengths = RowLengths.of(data, data.without(leaving))
@@ -104,10 +118,21 @@ class Releases:
         centred = replace(after, weights=polished.centre, kept_centre=None)
         if polished.steps:
             centred = replace(centred, statistics=None)
-        state = with_noise(centred, self.certifier.release(polished.centre))
+        return Ready(now, centred, polished)
+
+    def publish(
+        self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
+    ) -> "tuple[Releases, State, Certificate]":
+        """Polish, release with fresh noise, and say what can be claimed.
+
+        before: the state that unlearning started from; None after a training. leaving: rows that
+        `data` still counts. read: data.rows_read when the request came.
+        """
+        ready = self.polish(before, after, data, leaving)
+        polished, state = ready.polished, ready.released()
         certificate = self._certificate(polished, state, data, data.rows_read - read)
         earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
-        return replace(now, earlier=earlier), state, certificate
+        return replace(ready.releases, earlier=earlier), state, certificate
 
     def attack(self, state: State, data: Engine, draws: int = DRAWS) -> ReleaseTest:
         """Try to tell the releases of this state from those of a retraining from nothing.

@@ -72,15 +72,23 @@ def held_out_quality(
 
 
 def measured(
-    made: Step, model: TrainedModel, deleted: np.ndarray, held_out: np.ndarray, since: float
+    made: Step,
+    model: TrainedModel,
+    deleted: np.ndarray,
+    held_out: np.ndarray,
+    *,
+    since: float,
+    distance: float | None = None,
 ) -> Step:
     """A step with what it did to the model among its facts.
 
     held_out: positions of the test rows that are still there. since: the change of log-loss by
-    earlier steps since training; each is measured on the people held out at the time.
+    earlier steps since training; each is measured on the people held out at the time. distance:
+    to a retraining, as a share of the weights' length, where it is known.
     """
-    test = model.test
-    distance, state = distance_left(model.method, made.state, model.data, deleted)
+    test, state = model.test, made.state
+    if distance is None:
+        distance, state = distance_left(model.method, state, model.data, deleted)
     was, now = (_quality(one.centre, test, held_out).log_loss for one in (model.state, state))
     change = (
         None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0

@@ -92,22 +92,26 @@ class LogLoss(Threshold):
 
 @dataclass(frozen=True)
 class Disparity(Threshold):
-    title: ClassVar[str] = "Estimated disparity"
+    title: ClassVar[str] = "Disparity"
     description: ClassVar[str] = (
-        "The paper's rule: the disparity on deleted rows, estimated as c x AccErr_init from the "
-        "change of the test accuracy."
+        "The disparity on deleted rows. With certificates it is measured; else it is the paper's "
+        "rule: estimated as c x AccErr_init from the change of the test accuracy."
     )
     unmeasured: ClassVar[str] = "the disparity could not be estimated"
     threshold: Annotated[float, Ge(0)] = knob(
         1.0,
-        "percent: the paper's estimate c x AccErr_init, fall or rise; also the limit of audits",
+        "percent: measured with certificates, else the paper's estimate c x AccErr_init; also the "
+        "limit of audits",
     )
 
     def measure(self, facts: Facts) -> float | None:
-        return facts.estimate
+        return facts.estimate if facts.disparity is None else facts.disparity
 
     def reason(self, facts: Facts, value: float, passed: bool) -> str:
         where, moved = ("is over" if passed else "is within"), ""
+        if facts.disparity is not None:
+            limit = f"the threshold {self.threshold:g} %"
+            return f"the measured disparity, {value:.3g} % at most, {where} {limit}"
         change = facts.accuracy_change
         if passed and change is not None:
             which = "rose" if change > 0 else "fell"
@@ -116,7 +120,7 @@ class Disparity(Threshold):
         return f"the estimated disparity {value:.3g} % {where} {limit}{moved}"
 
     def condition(self) -> str:
-        return f"the estimated disparity is above {self.threshold:g} %"
+        return f"the disparity, estimated or measured, is above {self.threshold:g} %"
 
 
 @dataclass(frozen=True)
@@ -182,6 +186,29 @@ class DeletedShare(Threshold):
 
 
 @dataclass(frozen=True)
+class Budget(Threshold):
+    title: ClassVar[str] = "Budget of releases"
+    description: ClassVar[str] = (
+        "What somebody who has seen all certified releases can tell, as their joint mu. A release "
+        "of a retraining adds little to it, and an erasure cannot wait."
+    )
+    unmeasured: ClassVar[str] = "there are no certificates, and so no budget"
+    threshold: Annotated[float, Gt(0)] = knob(
+        2.0, "joint mu of all certified releases; 2 is epsilon 10.4 at delta 1e-5"
+    )
+
+    def measure(self, facts: Facts) -> float | None:
+        return facts.joint_mu
+
+    def reason(self, facts: Facts, value: float, passed: bool) -> str:
+        where = "over" if passed else "within"
+        return f"all releases together would have a mu of {value:.3g}, {where} {self.threshold:g}"
+
+    def condition(self) -> str:
+        return f"the joint mu of all certified releases is above {self.threshold:g}"
+
+
+@dataclass(frozen=True)
 class Always(Policy):
     title: ClassVar[str] = "Always"
     description: ClassVar[str] = "Every erasure is answered by retraining."
@@ -217,6 +244,7 @@ POLICIES: Registry[type[Policy]] = Registry(
         "accuracy": f"{__name__}:AccuracyFloor",
         "count": f"{__name__}:DeletedRows",
         "share": f"{__name__}:DeletedShare",
+        "budget": f"{__name__}:Budget",
         "always": f"{__name__}:Always",
         "never": f"{__name__}:Never",
     },

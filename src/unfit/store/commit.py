@@ -1,8 +1,8 @@
 """The one way in which a model changes: a transaction that does everything or nothing.
 
-It moves the active version, the forgotten rows and ids, the states of requests, the decision, and
-what is applied of the deletion list, together, and only if the version that the work started from
-is still active.
+It moves the active version, the forgotten rows and ids, the states of requests, the decision, the
+certificate, and what is applied of the deletion list, together, and only if the version that the
+work started from is still active.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from unfit.errors import Damaged, Unavailable
+from unfit.store.certificates import Certificates
 from unfit.store.database import ModelDatabase
 from unfit.store.decisions import Decisions
 from unfit.store.forgotten import Forgotten
@@ -41,8 +42,9 @@ class Committer:
         requests: Requests,
         decisions: Decisions,
         forgotten: Forgotten,
+        certificates: Certificates,
     ) -> None:
-        self._database = database
+        self._database, self._certificates = database, certificates
         self._versions, self._requests = versions, requests
         self._decisions, self._forgotten = decisions, forgotten
 
@@ -77,6 +79,8 @@ class Committer:
             settled = applied.requests, applied.outcomes
             self._requests.settle(connection, version.id, *settled, now)
             self._forgotten.add(connection, version.id, applied.rows, applied.digests)
+            if applied.certificate is not None:
+                self._certificates.add(connection, version.id, applied.certificate, now)
             # The last statement before the body is a plain one: PostgreSQL 15 does not end a
             # transaction that idles after a pipeline of statements.
             self._database.require_term(connection)

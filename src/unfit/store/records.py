@@ -253,10 +253,61 @@ class AuditRecord:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Salt:
+    """What opens a commitment to an id of a request; it is handed out once, and then gone."""
+
+    request_id: int
+    commitment: str
+    salt: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewCertificate:
+    """A certificate that goes into the log with its version.
+
+    number: its place, from 0. mu_squares, releases: summed over all releases so far. annex: for
+    auditors alone. envelope: the statement, sealed; leaf and frontier, hexadecimal, follow from it
+    (certify.log), and the checkpoint is signed. These four are None, and the statement does not
+    name the certificate before it, until there is a key to sign with.
+    """
+
+    number: int
+    kind: Literal["trained", "updated", "retrained", "withdrawn", "kept"]
+    statement: str
+    mu_squares: float
+    releases: int
+    deleted: int
+    annex: str | None = None
+    envelope: str | None = None
+    leaf: str | None = None
+    frontier: str | None = None
+    checkpoint: str | None = None
+    salts: Sequence[Salt] = ()
+
+    def columns(self) -> dict[str, Any]:
+        """The values of the table's columns; salts have a table of their own."""
+        return {f.name: getattr(self, f.name) for f in fields(NewCertificate) if f.name != "salts"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateRecord(NewCertificate):
+    """A certificate as it is kept, with the number of its version."""
+
+    version: int
+    at: datetime
+
+    @classmethod
+    def from_row(cls, row: "Row[Any]") -> Self:
+        """row: of the certificate, with the number of its version."""
+        return cls(**_columns(cls, row, version=row.version_number))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Applied:
     """What one step did to requests: outcomes by item, rows gone, ids gone.
 
     list_known: how far the deletion list is applied. kept: new facts of a version that stays.
+    certificate: of the version that is active after it, where certificates are made.
     """
 
     requests: Sequence[int] = ()
@@ -265,6 +316,7 @@ class Applied:
     digests: Sequence[tuple[IdKind, str]] = ()
     list_known: str | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
+    certificate: NewCertificate | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 - one active version per model: a partial unique index
 - a row is forgotten once: a primary key
 - a request key is used once, a version number is given once: unique constraints
+- a place in the log of certificates is taken once: a primary key
 - a request is pending, applied, unmatched (it named nobody) or cancelled, never half: a check
 """
 
@@ -188,6 +189,51 @@ audits = sa.Table(
     sa.Column("at", Moment, nullable=False),
     sa.Column("passed", sa.Boolean),
     sa.Column("report", Json, nullable=False),  # see workspace.audit.Report
+)
+
+certificates = sa.Table(
+    "certificates",
+    metadata,
+    sa.Column("model_id", sa.ForeignKey("models.id"), primary_key=True),
+    sa.Column("number", BigInteger, primary_key=True, autoincrement=False),  # its place in the log
+    sa.Column("version_id", sa.ForeignKey("versions.id"), nullable=False, index=True),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("at", Moment, nullable=False),
+    sa.Column("statement", sa.Text, nullable=False),  # what is signed
+    sa.Column("leaf", sa.Text),  # of the log, by the envelope
+    sa.Column("frontier", sa.Text),  # of the log up to here: its root follows from it
+    sa.Column("mu_squares", sa.Double, nullable=False),  # summed over releases after a deletion
+    sa.Column("releases", BigInteger, nullable=False),  # so many
+    sa.Column("deleted", BigInteger, nullable=False),  # training rows, since the first training
+    sa.Column("annex", sa.Text),  # for auditors alone: it depends on the rows
+    sa.Column("envelope", sa.Text),  # the statement, signed; empty while there is no key
+    sa.Column("checkpoint", sa.Text),  # of the log up to here, signed
+    sa.CheckConstraint(
+        "kind IN ('trained', 'updated', 'retrained', 'withdrawn', 'kept')", name="kind"
+    ),
+    sa.CheckConstraint("number >= 0", name="number"),
+)
+
+certificate_salts = sa.Table(
+    "certificate_salts",
+    metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("number", BigInteger, nullable=False),  # of the certificate
+    sa.Column("request_id", sa.ForeignKey("requests.id"), nullable=False, index=True),
+    sa.Column("commitment", sa.Text, nullable=False),
+    sa.Column("salt", sa.Text, nullable=False),  # gone when it was handed out
+    sa.Column("made_at", Moment, nullable=False),
+)
+
+signing_keys = sa.Table(
+    "signing_keys",
+    metadata,
+    sa.Column("id", BigInteger, primary_key=True),
+    sa.Column("model_id", sa.ForeignKey("models.id"), nullable=False),
+    sa.Column("public", sa.Text, nullable=False),
+    sa.Column("since", Moment, nullable=False),
+    sa.UniqueConstraint("model_id", "public"),
 )
 
 leases = sa.Table(

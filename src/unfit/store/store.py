@@ -10,6 +10,7 @@ from datetime import datetime
 
 from unfit.store import migrations
 from unfit.store.audits import Audits
+from unfit.store.certificates import Certificates
 from unfit.store.change_counter import ChangeCounter
 from unfit.store.commit import Commit, Committer
 from unfit.store.connections import open_engine
@@ -55,11 +56,17 @@ class Store:
         self.decisions = Decisions(database)
         self.forgotten = Forgotten(database)
         self.audits = Audits(database)
+        self.certificates = Certificates(database)
         self.jobs = Jobs(database)
         self.tokens = Tokens(database)
         self.purges = Purges(database, self.versions, self.requests, self.forgotten)
         self._committer = Committer(
-            database, self.versions, self.requests, self.decisions, self.forgotten
+            database,
+            self.versions,
+            self.requests,
+            self.decisions,
+            self.forgotten,
+            self.certificates,
         )
 
     def committing(

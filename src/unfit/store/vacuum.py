@@ -1,4 +1,4 @@
-"""Rewriting the tables that held ids, so that no free page and no log still holds them."""
+"""Rewriting the tables that held ids and salts: no free page and no log still holds them then."""
 
 import re
 import sqlite3
@@ -36,7 +36,7 @@ def _vacuum_postgresql(engine: sa.Engine) -> None:
         plain.exec_driver_sql(f"SET lock_timeout = '{PATIENCE_MS}ms'")
         plain.exec_driver_sql("SET client_min_messages = 'info'")
         try:
-            plain.exec_driver_sql("VACUUM (FULL, VERBOSE) request_items")
+            plain.exec_driver_sql("VACUUM (FULL, VERBOSE) request_items, certificate_salts")
         finally:
             plain.exec_driver_sql("RESET lock_timeout")
             plain.exec_driver_sql("RESET client_min_messages")

@@ -38,6 +38,7 @@ from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 from unfit.workspace.policy_table import PolicyTable
 
 if TYPE_CHECKING:
+    from unfit.certify import Promise
     from unfit.methods import Settings
 
 _FORBID = ConfigDict(extra="forbid", allow_inf_nan=False)
@@ -224,6 +225,38 @@ class PreprocessingTable:
         return float(self.norm)
 
 
+@dataclass(frozen=True, kw_only=True)
+class CertifyTable:
+    """With epsilon, every version is released with fresh noise and a signed certificate.
+    A change counts from the next training on."""
+
+    __pydantic_config__ = _FORBID
+    epsilon: Annotated[
+        NotNegative | None,
+        Field(
+            description="a release cannot be told from a retraining's, up to this", examples=[1.0]
+        ),
+    ] = None
+    delta: Annotated[float, Field(gt=0, lt=1, description="and but for this probability")] = 1e-5
+    noise: Annotated[
+        Positive, Field(description="standard deviation of the noise on each weight")
+    ] = 1e-3
+    key: Annotated[
+        str,
+        Field(description='file with the signing key, relative to this one; "": signing.key'),
+    ] = ""
+    keep_salts: Annotated[
+        Duration,
+        Field(description="how long a person's proof can be fetched, once: 30d, 12h, 4w"),
+    ] = timedelta(days=30)
+
+    def promise(self) -> "Promise | None":
+        """What every release is to keep; None without certificates."""
+        from unfit.certify import Promise
+
+        return None if self.epsilon is None else Promise(self.epsilon, self.delta, self.noise)
+
+
 @dataclass(frozen=True)
 class RetentionTable:
     """What is kept of people who were forgotten."""
@@ -288,13 +321,24 @@ class Config:
     model: ModelTable = field(default_factory=ModelTable)
     preprocessing: PreprocessingTable = field(default_factory=PreprocessingTable)
     policy: PolicyTable = field(default_factory=PolicyTable)
+    certify: CertifyTable = field(default_factory=CertifyTable)
     retention: RetentionTable = field(default_factory=RetentionTable)
     store: StoreTable = field(default_factory=StoreTable)
     service: ServiceTable = field(default_factory=ServiceTable)
 
     def check_method(self) -> None:
         """Refuse settings that the method cannot work with. Imports what computes."""
-        METHODS[self.model.method](self.model.settings())
+        settings = self.model.settings()
+        METHODS[self.model.method](settings)
+        if self.certify.epsilon is None:
+            return
+        from unfit.certify import certified_settings
+
+        try:
+            self.certify.promise()
+            certified_settings(settings)
+        except ValueError as error:
+            raise BadInput(f"{CONFIG_FILE}: certify: {error}") from None
 
     def feature_columns(self) -> list[Column]:
         return [_column(name, table) for name, table in self.columns.items()]
@@ -316,6 +360,12 @@ class Config:
     def store_url(self, folder: Path) -> str:
         url = expand(self.store.url, "store.url")
         return f"sqlite:///{Layout(folder).database.resolve()}" if url == "sqlite" else url
+
+    def key_path(self, folder: Path) -> Path:
+        """The signing key of certificates."""
+        if not self.certify.key:
+            return Layout(folder).signing_key
+        return folder / Path(self.certify.key).expanduser()
 
     def list_path(self, folder: Path) -> Path:
         """The deletion list, outside the workspace."""
@@ -392,6 +442,11 @@ def check(content: Mapping[str, Any]) -> Config:
     alone = [name for name in when if POLICIES[name].alone]
     if len(when) > 1 and alone:
         raise BadInput(f"{CONFIG_FILE}: policy.retrain_when names {alone[0]!r} beside others")
+    if config.certify.epsilon is not None and config.model.random_state is not None:
+        raise BadInput(
+            f"{CONFIG_FILE}: model.random_state makes noise known, and a certificate is worth "
+            "nothing then: leave it out where certify.epsilon is given"
+        )
     if "__label__" in config.columns:
         raise BadInput(f"{CONFIG_FILE}: columns.__label__ is a name that unfit needs itself")
     return config

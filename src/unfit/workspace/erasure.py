@@ -13,8 +13,9 @@ from unfit.errors import LostLock
 from unfit.points import reach
 from unfit.progress import ProgressCallback
 from unfit.stopwatch import Stopwatch
-from unfit.store.records import Applied, Decision, Version
+from unfit.store.records import Applied, Decision, NewCertificate, Request, Version
 from unfit.workspace import purge, unlearning
+from unfit.workspace.certification import EntryMaker, Person
 from unfit.workspace.list_format import Position
 from unfit.workspace.model import Model, warm_up
 from unfit.workspace.requests import (
@@ -85,7 +86,9 @@ def apply_pending(
         rows=numbers,
         digests=selection.digests,
         kept=outcome.kept,
+        certificate=_certificate(session, outcome, requests, selection),
     )
+    reach("forget.certified")
     unlisted = set(selection.ids).difference(listed)
     change = before, outcome.new, outcome.decision, applied
     with watch.phase("commit"), session.store.committing(*change, session.clock()) as commit:
@@ -138,6 +141,31 @@ def _outcome(
         watch=watch,
     )
     return work.outcome(progress)
+
+
+def _certificate(
+    session: Session, outcome: Outcome, requests: Sequence[Request], selection: Selection
+) -> NewCertificate | None:
+    """The entry of the log for what a batch leads to, where certificates are made."""
+    settled = iter(selection.outcomes)
+    people = [
+        Person(request_id=request.id, kind=item.kind, value=item.value)
+        for request in requests
+        for item in request.items
+        if next(settled)[0] == "forgotten" and item.value is not None
+    ]
+    new, active = outcome.new, session.require_version()
+    maker = EntryMaker(
+        session=session,
+        number=active.number if new is None else active.number + 1,
+        deleted=0 if new is None else new.deleted,
+        people=people,
+    )
+    if outcome.release is not None and new is not None:
+        return maker.of_release(new.kind, outcome.release)
+    if new is None:
+        return maker.of_active("kept") if people else None
+    return maker.of_active("withdrawn") if new.kind == "withdrawn" else None
 
 
 def apply_now(session: Session, ids: Ids, key: str, progress: ProgressCallback | None) -> Batch:

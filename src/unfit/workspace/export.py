@@ -4,6 +4,8 @@ import io
 import json
 import zipfile
 
+import numpy as np
+
 from unfit.core.losses import Logistic, Loss
 from unfit.workspace.model import ReleasedModel
 
@@ -12,7 +14,7 @@ A linear classifier made by unfit, version {version}.
 
 model.safetensors  weights ({k}, {d}), float64; with two classes one row, else one row per class
 card.json          classes, columns and the constants that turn a row into numbers
-
+{certificate}
 Encode a row as card.json's "encoding" says: numbers first, (value - shift) / scale with `fill` for
 a missing one, then one column per category, 1 where it applies; divide by `norm`{clip}.{intercept}
 Scores are weights @ row. Two classes: the second one if the score is above 0, {probability}.
@@ -23,6 +25,9 @@ neither was in no training row, or in fewer than `min_rows`: such names are not 
 copy cannot tell which.
 "constants" explains how each constant was obtained; fitted ones are rounded{earlier}.
 This copy does not forget: whoever is erased later is still in it. Delete it when a newer one comes.
+"""
+_CERTIFICATE = """\
+certificate.json   what is claimed of model.safetensors, signed; `unfit verify` checks it
 """
 
 
@@ -38,10 +43,15 @@ def _probability(loss: Loss) -> str:
     return f"with the probability that\nthe loss {loss.name} gives to it"
 
 
-def pack(model: ReleasedModel) -> bytes:
-    """The model as a zip file: weights, card and instructions."""
+def weights_file(weights: np.ndarray) -> bytes:
+    """The released weights as a file: what a certificate is about, by its SHA-256."""
     from safetensors.numpy import save
 
+    return save({"weights": np.ascontiguousarray(weights, np.float64)})
+
+
+def pack(model: ReleasedModel, certificate: bytes | None = None) -> bytes:
+    """The model as a zip file: weights, card and instructions, and its certificate."""
     card = model.card
     intercept = " Append a 1 for the intercept." if card.fit_intercept else ""
     clip = " (rows longer than it are cut to length 1)" if card.encoding.clip else ""
@@ -49,7 +59,7 @@ def pack(model: ReleasedModel) -> bytes:
     earlier = earlier if card.encoding.min_rows is None else ""
     k, d = model.weights.shape
     content = {
-        "model.safetensors": save({"weights": model.weights}),
+        "model.safetensors": weights_file(model.weights),
         "card.json": json.dumps(card.to_json() | {"version": model.version}, indent=1).encode(),
         "README.txt": _HOW.format(
             version=model.version,
@@ -59,8 +69,11 @@ def pack(model: ReleasedModel) -> bytes:
             intercept=intercept,
             probability=_probability(card.loss),
             earlier=earlier,
+            certificate="" if certificate is None else _CERTIFICATE,
         ).encode(),
     }
+    if certificate is not None:
+        content["certificate.json"] = certificate
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         for name, data in content.items():

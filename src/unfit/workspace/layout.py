@@ -3,6 +3,7 @@
 unfit.toml             every choice
 unfit.db               the records, unless they are kept in PostgreSQL
 unfit.lock, -N         the writer's lock, and the same in its Nth term
+signing.key            signs certificates, unless unfit.toml names another file
 unfit.trained          a mark: this workspace has had a model
 data/rows-N/           one generation of rows
 artifacts/             models, statistics and cards, named by their SHA-256
@@ -52,6 +53,10 @@ class Layout:
     @property
     def lock(self) -> Path:
         return self.folder / "unfit.lock"
+
+    @property
+    def signing_key(self) -> Path:
+        return self.folder / "signing.key"
 
     @property
     def trained_mark(self) -> Path:

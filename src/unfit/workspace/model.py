@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from unfit.certify import Promise, Ready, Releases
 from unfit.core.losses import Loss
 from unfit.core.objective import Rows, problems
 from unfit.core.predictions import class_probabilities, margins
@@ -29,7 +30,10 @@ _warmed: set[object] = set()
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What a model means: its method, settings and loss, its classes, the encoding of its rows."""
+    """What a model means: its method, settings and loss, its classes, the encoding of its rows.
+
+    promise: what certificates claim of every release; None where there are none.
+    """
 
     method: str
     settings: Settings
@@ -38,6 +42,7 @@ class Card:
     classes: tuple[str, ...]
     label: str
     encoding: Encoding
+    promise: Promise | None = None
 
     @property
     def k(self) -> int:
@@ -65,6 +70,7 @@ class Card:
             "label": self.label,
             "encoding": self.encoding.to_json(),
             "constants": asdict(explained(self.encoding)),
+            **({} if self.promise is None else {"promise": asdict(self.promise)}),
         }
 
     @classmethod
@@ -72,6 +78,7 @@ class Card:
         if content.get("format") not in (1, CARD_FORMAT):
             raise Damaged("the model card was written by another version of unfit")
         loss = LOSSES.find(content.get("loss", "logistic"))()  # older cards do not name it
+        promise = content.get("promise")
         try:
             return cls(
                 method=content["method"],
@@ -81,6 +88,7 @@ class Card:
                 classes=tuple(content["classes"]),
                 label=content["label"],
                 encoding=Encoding.from_json(content["encoding"]),
+                promise=None if promise is None else Promise(**promise),
             )
         except (KeyError, TypeError) as error:
             raise Damaged(f"the model card has no valid entry {error}") from None
@@ -108,7 +116,8 @@ class ReleasedModel:
 class Model:
     """A version opened for work: weights with their method state, the card, and the rows.
 
-    `card`, `state`, `data`, `live` and `sums` follow each erasure.
+    `card`, `state`, `data`, `live`, `sums` and `releases` follow each erasure. releases: None where
+    no certificates are made; ready: what was released of it at its training.
     """
 
     version_id: int | None = None  # None until it is committed
@@ -121,6 +130,8 @@ class Model:
     initially_correct: np.ndarray  # held-out rows that the baseline's model got right
     live: np.ndarray  # mask over all rows: those that are not forgotten
     class_of_label: np.ndarray
+    releases: Releases | None = None
+    ready: Ready | None = None
     sums: RunningSums = field(init=False)
 
     def __post_init__(self) -> None:
@@ -177,8 +188,14 @@ class Model:
         """Make the sums ahead of the next erasure."""
         self.sums.make(self.card.encoding, self.live)
 
-    def forget(self, positions: np.ndarray, state: State | None = None) -> None:
-        """Follow an erasure that was committed. state: after it, if training rows have left."""
+    def forget(
+        self,
+        positions: np.ndarray,
+        state: State | None = None,
+        releases: Releases | None = None,
+    ) -> None:
+        """Follow an erasure that was committed. state: after it, if training rows have left, and
+        releases, if it was certified."""
         leaving = self.training_rows(positions)
         if len(leaving):
             before = self.card.encoding
@@ -189,6 +206,8 @@ class Model:
         self.live[positions] = False
         if state is not None:
             self.state = state
+        if releases is not None:
+            self.releases = releases
 
 
 def subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) -> int:
@@ -268,6 +287,8 @@ def open_model(version: Version, artifacts: Artifacts, layout: Layout) -> Model:
         state = State.from_arrays(card.method, arrays)
     except (KeyError, ValueError) as error:
         raise Damaged(f"the model's file has no valid entry {error}") from None
+    promise = card.promise
+    releases = None if promise is None else Releases.open(promise, method.settings, data)
     if state.n != data.n_remaining:
         raise Damaged(f"the model stands for {state.n:,} rows, but {data.n_remaining:,} are left")
     return Model(
@@ -281,6 +302,7 @@ def open_model(version: Version, artifacts: Artifacts, layout: Layout) -> Model:
         initially_correct=arrays["initial_hits"] != 0,
         live=live,
         class_of_label=of_label,
+        releases=releases,
     )
 
 

@@ -20,6 +20,7 @@ from unfit.workspace.list_format import Position
 from unfit.workspace.lock import Terms, WriterLock
 from unfit.workspace.results import Status
 from unfit.workspace.retention import Retention
+from unfit.workspace.signing import KeyFile
 
 
 class WorkspaceReader:
@@ -43,6 +44,12 @@ class WorkspaceReader:
         self.lock.terms = Terms(read=self.store.model.term, begin_after=self.store.model.begin_term)
         self.store.require_lock(self.lock)
         self.deletions.key.expected = lambda: self.store.model.read().key_fingerprint
+        self.key_file = KeyFile(
+            self.config.key_path(folder),
+            f"unfit/{self.config.id}",
+            self.store.certificates,
+            self.clock,
+        )
         self.retention = Retention(
             layout=self.layout,
             store=self.store,

@@ -12,6 +12,7 @@ from unfit.points import reach
 from unfit.progress import ProgressCallback
 from unfit.stopwatch import Stopwatch
 from unfit.store.records import Applied, NewVersion
+from unfit.workspace.certification import Release
 from unfit.workspace.model import Model
 from unfit.workspace.results import Trained
 from unfit.workspace.session import Session
@@ -25,6 +26,12 @@ class Retrained:
     new: NewVersion
     model: Model
 
+    @property
+    def release(self) -> Release | None:
+        """Of the model, where it is certified."""
+        ready, model = self.model.ready, self.model
+        return None if ready is None else Release.of(model.card, ready, model.state, trained=True)
+
 
 def retrain(session: Session, progress: ProgressCallback | None, reason: str) -> Trained:
     """Train again on the rows that remain, because somebody asked for it."""
@@ -33,7 +40,8 @@ def retrain(session: Session, progress: ProgressCallback | None, reason: str) ->
     made = retrain_rows(training, session.dataset(), session.live(), deleted=0)
     decision = training.decision(made.model, reason)
     with training.watch.phase("commit"):
-        version = session.store.commit(before, made.new, decision, Applied(), session.clock())
+        applied = Applied(certificate=training.certificate(made.model))
+        version = session.store.commit(before, made.new, decision, applied, session.clock())
     training.watch.stop()
     reach("retrain.committed")
     training.activate(version, made.model)

@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from unfit.data.dataset import Dataset
-from unfit.errors import CannotTrain, Unavailable, Untrained
+from unfit.certify.keys import SigningKey
+from unfit.errors import BadInput, CannotTrain, Unavailable, Untrained
 from unfit.methods import METHODS
 from unfit.points import reach
 from unfit.stopwatch import Stopwatch
@@ -23,6 +24,7 @@ from unfit.workspace.list_format import Position
 from unfit.workspace.model import Model, load_card, open_model, statistics_arrays
 from unfit.workspace.purge_schedule import PurgeSchedule
 from unfit.workspace.reader import WorkspaceReader
+from unfit.workspace.signing import sign_waiting
 
 log = logging.getLogger("unfit")
 
@@ -37,7 +39,7 @@ class Session:
     def __init__(self, reader: WorkspaceReader) -> None:
         self.layout, self.config, self.clock = reader.layout, reader.config, reader.clock
         self.deletions, self.lock, self.store = reader.deletions, reader.lock, reader.store
-        self.retention = reader.retention
+        self.retention, self.key_file = reader.retention, reader.key_file
         self.policy = self.config.policy.policy()
         self.artifacts = Artifacts(self.layout.artifacts)
         self.config.check_method()
@@ -177,6 +179,22 @@ class Session:
         """This session has changed the records itself."""
         self._seen = self.store.last_change
         self.record = replace(self.record, changes=self._seen)
+
+    # --- certificates --------------------------------------------------------------------------
+
+    def signing_key(self) -> SigningKey | None:
+        """The key that signs certificates; None, with a warning, if it cannot be used."""
+        try:
+            return self.key_file.require()
+        except (BadInput, Unavailable) as error:
+            log.warning("certificates wait for a signature: %s", error)
+            return None
+
+    def sign_waiting(self) -> int:
+        """Sign the certificates that wait for a key; how many there were."""
+        waiting = self.store.certificates.count()[1]
+        key = self.signing_key() if waiting else None
+        return 0 if key is None else sign_waiting(self.store.certificates, key)
 
     # --- the deletion list and its key ---------------------------------------------------------
 

@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from unfit import disk
+from unfit.certify import Promise, Releases, certified_settings
 from unfit.data.dataset import Dataset, Raw
 from unfit.data.encoding import Encoding
 from unfit.data.generation import write_dataset
@@ -24,15 +25,23 @@ from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
 from unfit.errors import BadInput, CannotTrain, Unavailable
 from unfit.lifecycle.drift import held_out_quality
-from unfit.lifecycle.pipeline import open_pipeline
+from unfit.lifecycle.pipeline import correct, open_pipeline
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS
 from unfit.points import reach
 from unfit.progress import ProgressCallback
 from unfit.step_size import overshooting
 from unfit.stopwatch import Stopwatch
-from unfit.store.records import Applied, Decision, HeldOut, NewVersion, Version
+from unfit.store.records import (
+    Applied,
+    Decision,
+    HeldOut,
+    NewCertificate,
+    NewVersion,
+    Version,
+)
 from unfit.workspace import purge
+from unfit.workspace.certification import EntryMaker, Release
 from unfit.workspace.list_format import Content
 from unfit.workspace.model import (
     Card,
@@ -139,8 +148,11 @@ class Training:
     def fit(self, written: WrittenRows) -> Model:
         """Train on a generation, evaluate, rehearse."""
         config, watch = self.session.config, self.watch
-        choices = config.model
-        method = METHODS.find(choices.method)(choices.settings(), refine=True)
+        choices, promise = config.model, config.certify.promise()
+        settings = choices.settings()
+        if promise is not None:
+            settings = certified_settings(settings)
+        method = METHODS.find(choices.method)(settings, refine=True)
         card = Card(
             method=choices.method,
             settings=method.settings,
@@ -149,6 +161,7 @@ class Training:
             classes=tuple(written.classes),
             label=config.roles.label,
             encoding=written.encoding,
+            promise=promise,
         )
         dataset = Dataset(self.session.layout.generation(written.generation))
         of_label, live = class_codes(dataset, card.classes), dataset.live
@@ -179,7 +192,7 @@ class Training:
             too_long = overshooting(data, method.settings.learning_rate, method.settings.l2)
             if too_long is not None:
                 log.warning("%s", too_long)
-        return Model(
+        model = Model(
             dataset=dataset,
             card=card,
             method=method,
@@ -190,6 +203,20 @@ class Training:
             live=live,
             class_of_label=of_label,
         )
+        if promise is not None:
+            self._certify(model, promise)
+        return model
+
+    def _certify(self, model: Model, promise: Promise) -> None:
+        """Release the model with noise, near enough to the optimum for its promise."""
+        data, settings = model.data, model.method.settings
+        with self.watch.phase("certify"):
+            try:
+                releases = Releases.open(promise, settings, data)
+                ready = releases.polish(None, model.state, data, np.zeros(0, np.int64))
+            except (Unavailable, ValueError) as error:
+                raise CannotTrain(f"no certificate is possible: {error}") from None
+            model.state, model.releases, model.ready = ready.released(), ready.releases, ready
 
     def save(self, model: Model, deleted: int = 0) -> NewVersion:
         """Write the files of a model just trained. deleted: training rows gone since the last."""
@@ -206,12 +233,21 @@ class Training:
             rows=model.data.n_remaining,
             subjects=model.dataset.subjects_left(),
             deleted=deleted,
-            accuracy=model.baseline.accuracy,
+            accuracy=_accuracy(model),
             seconds=watch.seconds,
             baseline=model.baseline.as_dict(),
             times=watch.times(),
             held_out=_held_out_quality(model),
         )
+
+    def certificate(self, model: Model, deleted: int = 0) -> NewCertificate | None:
+        """The entry of the log that goes with a model just trained, if it is certified."""
+        if model.ready is None:
+            return None
+        release = Release.of(model.card, model.ready, model.state, trained=True)
+        self.session.key_file.begin()
+        maker = EntryMaker(session=self.session, number=self.number, deleted=deleted)
+        return maker.of_release("trained" if self.verb == "train" else "retrained", release)
 
     def decision(self, model: Model, reason: str) -> Decision:
         """Why a version was trained that nobody's erasure led to."""
@@ -245,7 +281,7 @@ class Training:
             rows=version.rows,
             subjects=version.subjects,
             columns=model.card.encoding.width,
-            accuracy=model.baseline.accuracy,
+            accuracy=version.accuracy if version.accuracy is not None else 0.0,
             slope=model.baseline.slope,
             seconds=self.watch.seconds,
             left_out=0 if source is None else source.left_out,
@@ -288,9 +324,8 @@ def train(session: Session, progress: ProgressCallback | None) -> Trained:
     assert listed.position is not None
     known = session.deletions.join(session.config.id, listed.position)
     with watch.phase("commit"):
-        version = session.store.commit(
-            None, new, decision, Applied(list_known=str(known)), session.clock()
-        )
+        applied = Applied(list_known=str(known), certificate=training.certificate(model))
+        version = session.store.commit(None, new, decision, applied, session.clock())
     watch.stop()
     session.note_list_known(known)
     reach("train.committed")
@@ -335,12 +370,19 @@ def _listed_positions(raw: Raw, listed: Content, session: Session) -> list[int]:
     return np.flatnonzero(mask).tolist()
 
 
+def _accuracy(model: Model) -> float:
+    """Of the weights as they are released, on held-out rows."""
+    if model.ready is None:
+        return model.baseline.accuracy
+    return float(correct(model.state.weights, model.test_rows()).mean())
+
+
 def _held_out_quality(model: Model) -> HeldOut:
     found = held_out_quality(model.state.weights, model.test_rows())
     return HeldOut(
         majority=found.majority,
         log_loss=found.log_loss,
         auc=found.auc,
-        initial_accuracy=found.accuracy,
+        initial_accuracy=model.baseline.accuracy,
         log_loss_change=0.0,
     )

@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from unfit.errors import CannotTrain
+from unfit.certify import Ready
+from unfit.certify.agreement import largest_disparity
+from unfit.errors import CannotTrain, Unavailable
 from unfit.lifecycle import drift, pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
+from unfit.methods import State
 from unfit.points import reach
 from unfit.progress import ProgressCallback
 from unfit.stopwatch import Stopwatch
 from unfit.store.records import Decision, HeldOut, NewVersion, Version
 from unfit.workspace import retraining
+from unfit.workspace.certification import Release, joint_mu_with
 from unfit.workspace.constants import Changes
 from unfit.workspace.model import Model, model_arrays, subjects_left
 from unfit.workspace.session import Session
@@ -29,11 +33,13 @@ class Outcome:
     """What a batch of requests leads to.
 
     new: the version to activate; None if the active one stays, with the new facts in `kept`.
+    release: of the new version, where it is certified.
     model_after: called after the commit, for the model as it is then; None if there is none.
     """
 
     new: NewVersion | None = None
     decision: Decision | None = None
+    release: Release | None = None
     model_after: Callable[[], Model | None] = lambda: None
     kept: Mapping[str, Any] = field(default_factory=dict)
 
@@ -44,6 +50,7 @@ class Evaluation:
 
     step: pipeline.Step
     verdict: Verdict
+    ready: Ready | None = None  # to be released, where the model is certified
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +84,7 @@ class Unlearning:
         reach("forget.retained")
         if found.verdict.retrain:
             return self._retrained(found, until, progress)
-        return self._updated(found.step, until, found.verdict.reason)
+        return self._updated(found, until, found.verdict.reason)
 
     def evaluate(self, rng: np.random.Generator) -> Evaluation:
         """Unlearn and ask the policy. Changes nothing."""
@@ -90,18 +97,48 @@ class Unlearning:
         if len(held_out) == 0:
             return self._not_unlearned("no held-out row is left to measure accuracy on")
         try:
-            now = model.for_pipeline()
+            now, ready = model.for_pipeline(), None
             step = pipeline.step(now, leaving, held_out, rng, self.watch.phase)
             if step.unlearned and len(leaving):
+                ready = self._polished(step.state)
+                step, distance = self._certified(step, ready)
                 seen = self.before.held_out
                 since = 0.0 if seen is None else seen.log_loss_change or 0.0
-                step = drift.measured(step, now, leaving, held_out, since)
-        except (FloatingPointError, np.linalg.LinAlgError) as error:
+                found = leaving, held_out
+                step = drift.measured(step, now, *found, since=since, distance=distance)
+        except (FloatingPointError, np.linalg.LinAlgError, Unavailable) as error:
             return self._not_unlearned(f"unlearning failed ({error}), so the model is retrained")
         batch = model.method.settings.deletion_batch_size or max(1, len(leaving))
         self.watch.steps = -(-len(leaving) // batch)
         verdict = decide(self.session.policy, step.facts)
-        return Evaluation(step, _with_constants(verdict, model.constants_without(self.positions)))
+        verdict = _with_constants(verdict, model.constants_without(self.positions))
+        return Evaluation(step, verdict, ready)
+
+    def _polished(self, state: State) -> Ready | None:
+        """The updated weights, near enough to the optimum for a certificate; None without one."""
+        if self.model.releases is None:
+            return None
+        with self.watch.phase("certify"):
+            return self.model.releases.polish(
+                self.model.state, state, self.model.data, self.leaving
+            )
+
+    def _certified(
+        self, step: pipeline.Step, ready: Ready | None
+    ) -> tuple[pipeline.Step, float | None]:
+        """The step at the polished weights, with what is known of them; and their distance from a
+        retraining, as a share of their length. Noise comes later: no decision may depend on it."""
+        if ready is None:
+            return step, None
+        centre, distance = ready.polished.centre, ready.polished.distance
+        gone = self.model.data.take(self.leaving)
+        facts = replace(
+            step.facts,
+            disparity=largest_disparity(gone, centre, distance),
+            joint_mu=joint_mu_with(self.session, ready.releases.certifier.promise),
+        )
+        share = distance / (float(np.linalg.norm(centre)) or 1.0)
+        return replace(step, state=ready.state, facts=facts), share
 
     def _not_unlearned(self, reason: str) -> Evaluation:
         rows = self.model.baseline.rows
@@ -141,23 +178,24 @@ class Unlearning:
         }
         return Outcome(model_after=model_after, kept=kept)
 
-    def _updated(self, step: pipeline.Step, until: datetime | None, reason: str) -> Outcome:
+    def _updated(self, found: Evaluation, until: datetime | None, reason: str) -> Outcome:
         """The model that has unlearned the rows."""
         model, positions, before = self.model, self.positions, self.before
-        artifacts = self.session.artifacts
+        artifacts, ready, facts = self.session.artifacts, found.ready, found.step.facts
+        state = found.step.state if ready is None else ready.released()
+        shown = facts if ready is None else self._released_facts(facts, state)
         with self.watch.phase("write"):
             correct = model.correct_without(positions)
-            model_sha = artifacts.put_arrays(model_arrays(step.state, correct))
+            model_sha = artifacts.put_arrays(model_arrays(state, correct))
             card, card_sha = model.card_without(positions), before.card_sha
             if card != model.card:
                 card_sha = artifacts.put_json(card.to_json())
         reach("forget.artifacts-written")
 
         def model_after() -> Model:
-            model.forget(positions, step.state)
+            model.forget(positions, state, None if ready is None else ready.releases)
             return model
 
-        facts = step.facts
         new = NewVersion(
             kind="updated",
             method=before.method,
@@ -165,24 +203,34 @@ class Unlearning:
             model_sha=model_sha,
             card_sha=card_sha,
             retained_until=until,
-            rows=step.state.n,
+            rows=state.n,
             subjects=model.subjects_without(positions),
             deleted=len(self.leaving),
-            accuracy=facts.accuracy,
+            accuracy=shown.accuracy,
             seconds=self.watch.seconds,
             baseline=before.baseline,
             times=self.watch.times(),
             held_out=HeldOut(
-                majority=facts.majority,
-                log_loss=facts.log_loss,
-                auc=facts.auc,
-                initial_accuracy=facts.initial_accuracy,
-                log_loss_change=facts.log_loss_change,
+                majority=shown.majority,
+                log_loss=shown.log_loss,
+                auc=shown.auc,
+                initial_accuracy=shown.initial_accuracy,
+                log_loss_change=shown.log_loss_change,
             ),
         )
+        release = None if ready is None else Release.of(card, ready, state, trained=False)
         return Outcome(
-            new=new, decision=self._decision("update", reason, facts), model_after=model_after
+            new=new,
+            decision=self._decision("update", reason, facts),
+            release=release,
+            model_after=model_after,
         )
+
+    def _released_facts(self, facts: Facts, state: State) -> Facts:
+        """The same of the weights as they are released, which people are shown."""
+        test, left = self.model.test_rows(), self.model.test_positions(self.positions)
+        found = drift.held_out_quality(state.weights, test, left)
+        return replace(facts, accuracy=found.accuracy, log_loss=found.log_loss, auc=found.auc)
 
     def _retrained(
         self, found: Evaluation, until: datetime | None, progress: ProgressCallback | None
@@ -200,7 +248,7 @@ class Unlearning:
         except CannotTrain as failure:
             reason = f"{reason}; but no model can be trained: {failure}"
             if step.unlearned:
-                return self._updated(step, until, reason)
+                return self._updated(found, until, reason)
             return Outcome(
                 new=self._withdrawn(live, until),
                 decision=self._decision("withdraw", reason, step.facts),
@@ -208,6 +256,7 @@ class Unlearning:
         return Outcome(
             new=replace(made.new, retained_until=until),
             decision=self._decision("retrain", reason, step.facts),
+            release=made.release,
             model_after=lambda: made.model,
         )
 
@@ -233,10 +282,17 @@ class Unlearning:
             at=self.session.clock(),
             action=action,
             reason=reason,
-            inputs=facts.as_dict(),
-            estimate=facts.estimate,
+            inputs=self._recorded(facts),
+            estimate=facts.estimate if facts.disparity is None else facts.disparity,
             threshold=self.session.config.policy.disparity,
         )
+
+
+    def _recorded(self, facts: Facts) -> dict[str, object]:
+        """The facts as they are kept for good: what was measured on few rows is about people."""
+        if len(self.leaving) < self.session.config.preprocessing.min_rows:
+            facts = replace(facts, disparity=None)
+        return facts.as_dict()
 
 
 def without_model(session: Session, positions: np.ndarray) -> Outcome:

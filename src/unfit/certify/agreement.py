@@ -1,0 +1,68 @@
+"""On which rows a retrained model is known to give the same label, without retraining.
+
+The retrained optimum is within a of the centre, so its margin of a row x is within |x| a of the
+centre's. With two classes the label is the sign of the margin, and certain where |margin| > |x| a.
+With more it is the largest of k margins, and certain where the first is over |x| a sqrt(2) ahead of
+the second, because two of the k errors, whose squares sum to a^2 at most, are at most a sqrt(2)
+apart. What rounding can do to a margin, in the precision of the rows, is added to |x| a. Pure.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from unfit.core.metrics import accuracy, accuracy_disparity
+from unfit.core.objective import Rows
+from unfit.core.predictions import margins, predict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """Of labels with those of a retraining without noise. agreed: rows that are certain to have the
+    same; rows: of so many."""
+
+    agreed: int
+    rows: int
+
+    @property
+    def share(self) -> float | None:
+        return self.agreed / self.rows if self.rows else None
+
+
+def certain(rows: Rows, centre: np.ndarray, distance: float) -> np.ndarray:
+    """Mask of the rows whose label under every model within `distance` of the centre is the
+    centre's."""
+    X = np.asarray(rows.X, np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X) + rows.intercept)
+    rounding = 2 * (X.shape[1] + 2) * float(np.finfo(rows.X.dtype).eps)
+    reach = lengths * (distance + rounding * float(np.linalg.norm(centre, axis=1).max()))
+    found = margins(X, centre)
+    if len(centre) == 1:
+        return np.asarray(np.abs(found[:, 0]) > reach)
+    ordered = np.sort(found, axis=1)
+    return np.asarray(ordered[:, -1] - ordered[:, -2] > math.sqrt(2) * reach)
+
+
+def agreement(rows: Rows, released: np.ndarray, centre: np.ndarray, distance: float) -> Agreement:
+    """How many rows get from the released weights the label that a retraining gives them."""
+    if len(rows) == 0:
+        return Agreement(agreed=0, rows=0)
+    same = predict(rows.X, released) == predict(rows.X, centre)
+    agreed = int(np.count_nonzero(same & certain(rows, centre, distance)))
+    return Agreement(agreed=agreed, rows=len(rows))
+
+
+def largest_disparity(rows: Rows, centre: np.ndarray, distance: float) -> float | None:
+    """AccDis of the centre and a retraining on some rows, in percent: the largest it can be.
+
+    Where every label is certain it is 0, exactly. None without rows.
+    """
+    if len(rows) == 0:
+        return None
+    labels = predict(rows.X, centre)
+    right, sure = labels == rows.codes, certain(rows, centre, distance)
+    ours = accuracy(labels, rows.codes)
+    fewest = np.count_nonzero(right & sure) / len(rows)
+    most = np.count_nonzero(right | ~sure) / len(rows)
+    return max(accuracy_disparity(fewest, ours), accuracy_disparity(most, ours))

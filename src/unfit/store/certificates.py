@@ -1,0 +1,137 @@
+"""Certificates: one for every version that is released, in a log that only grows."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from unfit.store.database import ModelDatabase, insert_rows
+from unfit.store.records import CertificateRecord, NewCertificate, Salt
+from unfit.store.schema import certificate_salts, certificates, signing_keys, versions
+
+
+class Certificates:
+    """The tables `certificates`, `certificate_salts` and `signing_keys`."""
+
+    def __init__(self, database: ModelDatabase) -> None:
+        self._database = database
+        self._mine = certificates.c.model_id == database.model_id
+        self._salts = certificate_salts.c.model_id == database.model_id
+
+    def last(self) -> CertificateRecord | None:
+        """The newest; the next one stands on it."""
+        found = self.find(last=1)
+        return found[0] if found else None
+
+    def find(
+        self,
+        *,
+        version: int | None = None,
+        number: int | None = None,
+        unsigned: bool = False,
+        last: int | None = None,
+    ) -> list[CertificateRecord]:
+        """In the order of the log; the last so many."""
+        select = (
+            sa.select(certificates, versions.c.number.label("version_number"))
+            .join(versions, versions.c.id == certificates.c.version_id)
+            .where(self._mine)
+        )
+        if version is not None:
+            select = select.where(versions.c.number == version)
+        if number is not None:
+            select = select.where(certificates.c.number == sa.literal(number, sa.BigInteger))
+        if unsigned:
+            select = select.where(certificates.c.envelope.is_(None))
+        with self._database.reading() as connection:
+            order = certificates.c.number.desc()
+            rows = connection.execute(select.order_by(order).limit(last)).all()
+        return [CertificateRecord.from_row(row) for row in reversed(rows)]
+
+    def count(self) -> tuple[int, int]:
+        """How many there are, and how many of them wait for a signature."""
+        number = sa.select(sa.func.count(), sa.func.count(certificates.c.envelope))
+        with self._database.reading() as connection:
+            every, signed = connection.execute(number.where(self._mine)).one()
+        return every, every - signed
+
+    def leaves(self) -> list[str]:
+        """The leaves of the log, from its beginning; those that wait for a signature are none."""
+        select = sa.select(certificates.c.leaf).where(self._mine, certificates.c.leaf.is_not(None))
+        with self._database.reading() as connection:
+            found = connection.execute(select.order_by(certificates.c.number))
+            return [str(leaf) for leaf in found.scalars()]
+
+    def sign(self, signed: NewCertificate) -> None:
+        """A certificate that has waited for a key is signed."""
+        columns = ("statement", "annex", "envelope", "leaf", "frontier", "checkpoint")
+        with self._database.changing() as connection:
+            connection.execute(
+                sa.update(certificates)
+                .where(self._mine, certificates.c.number == signed.number)
+                .values({name: getattr(signed, name) for name in columns})
+            )
+
+    # --- salts ---------------------------------------------------------------------------------
+
+    def salts(self, request_id: int) -> list[Salt]:
+        """Those of a request that were not handed out yet."""
+        select = sa.select(certificate_salts).where(
+            self._salts, certificate_salts.c.request_id == request_id
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(select.order_by(certificate_salts.c.id)).all()
+        return [
+            Salt(request_id=row.request_id, commitment=row.commitment, salt=row.salt)
+            for row in rows
+        ]
+
+    def purge_salts(self, *, request_id: int | None = None, before: datetime | None = None) -> int:
+        """Remove the salts of a request, or those that are older; how many. A purge of bytes is
+        due then."""
+        where = self._salts
+        if request_id is not None:
+            where &= certificate_salts.c.request_id == request_id
+        if before is not None:
+            where &= certificate_salts.c.made_at < before
+        with self._database.queueing() as connection:
+            gone = connection.execute(sa.delete(certificate_salts).where(where)).rowcount
+            if gone:
+                self._database.update_model(connection, purge_due=True)
+        return int(gone)
+
+    # --- keys ----------------------------------------------------------------------------------
+
+    def keys(self) -> list[str]:
+        """The public keys that certificates of this workspace were signed with, the newest last."""
+        mine = signing_keys.c.model_id == self._database.model_id
+        select = sa.select(signing_keys.c.public).where(mine).order_by(signing_keys.c.id)
+        with self._database.reading() as connection:
+            return list(connection.execute(select).scalars())
+
+    def add_key(self, public: str, now: datetime) -> None:
+        """From now on, certificates are signed with another key."""
+        row = {"model_id": self._database.model_id, "public": public, "since": now}
+        with self._database.changing() as connection:
+            connection.execute(sa.insert(signing_keys).values(**row))
+
+    # --- within a transaction ------------------------------------------------------------------
+
+    def add(
+        self, connection: sa.Connection, version_id: int, new: NewCertificate, now: datetime
+    ) -> None:
+        """Append to the log. The place must be the next one: places are given once."""
+        mine = {"model_id": self._database.model_id}
+        row = mine | {"version_id": version_id, "at": now} | new.columns()
+        connection.execute(sa.insert(certificates).values(**row))
+        self._add_salts(connection, new.number, new.salts, now)
+
+    def _add_salts(
+        self, connection: sa.Connection, number: int, salts: Sequence[Salt], now: datetime
+    ) -> None:
+        mine = {"model_id": self._database.model_id, "number": number, "made_at": now}
+        rows = (
+            mine | {"request_id": salt.request_id, "commitment": salt.commitment, "salt": salt.salt}
+            for salt in salts
+        )
+        insert_rows(connection, certificate_salts, rows)

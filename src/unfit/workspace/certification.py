@@ -1,0 +1,264 @@
+"""Certificates of a workspace: what is claimed of a release becomes an entry of the log.
+
+An entry is made before the commit and written by it, in the transaction that makes the version
+active. It names nobody: people are commitments whose salts are handed out once. Nothing here looks
+at noise, and nothing of the weights before noise is in what is signed.
+"""
+
+import hashlib
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+import unfit
+from unfit.certify import Promise, Ready
+from unfit.certify.accountant import epsilon_of
+from unfit.certify.statement import (
+    Annex,
+    Claim,
+    Constant,
+    annex_bytes,
+    centre_commitment,
+    commitment,
+    parse_statement,
+    statement_bytes,
+)
+from unfit.methods import State
+from unfit.store.records import CertificateRecord, IdKind, NewCertificate, Salt
+from unfit.workspace.export import weights_file
+from unfit.workspace.model import Card
+from unfit.workspace.session import Session
+from unfit.workspace.signing import signed
+
+Kind = Literal["trained", "updated", "retrained", "withdrawn", "kept"]
+OCCASIONS: dict[Kind, str] = {
+    "trained": "training",
+    "retrained": "retraining",
+    "updated": "erasure",
+    "kept": "erasure of people who were held out, or of nobody in the model",
+    "withdrawn": "erasure; no model can be trained on what remains, and none is released",
+}
+TRAINED_SHARE = 64  # a training is certified at this part of the mu that epsilon and delta allow
+FILE = "model.safetensors"
+_NOT_CLAIMED = (
+    "releases from before the deletion: who holds one of them and this one may learn about the row",
+    "which rows remain: the claim is equivalence to a retraining on those that do",
+    "figures about the model that its owner sees: accuracy, decisions, times",
+    "copies of the rows elsewhere, and that the process ran as it says",
+    "real arithmetic: releases are rounded to a grid of noise / 1024",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A certified release. mu: what it came to; claimed: what is said of it, which depends on no
+    row."""
+
+    card: Card
+    promise: Promise
+    ready: Ready
+    weights: np.ndarray
+    rows: int
+    claimed: float
+
+    @classmethod
+    def of(cls, card: Card, ready: Ready, state: State, *, trained: bool) -> "Release":
+        """state: as it is released. trained: from nothing, which is nearer to the optimum."""
+        promise = ready.releases.certifier.promise
+        low = promise.mu / TRAINED_SHARE
+        return cls(
+            card=card,
+            promise=promise,
+            ready=ready,
+            weights=state.weights,
+            rows=state.n,
+            claimed=low if trained and ready.mu <= low else promise.mu,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Person:
+    """An id that a request named and that was forgotten."""
+
+    request_id: int
+    kind: IdKind
+    value: str
+
+
+def identifier(kind: IdKind, value: str) -> str:
+    """What is committed to of an id: a subject and a row may have the same name."""
+    return f"{kind}:{value}"
+
+
+def joint_mu_with(session: Session, promise: Promise) -> float:
+    """The joint mu of all releases, if one more at the limit follows."""
+    last = session.store.certificates.last()
+    return math.sqrt((0.0 if last is None else last.mu_squares) + promise.mu**2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntryMaker:
+    """Makes the next entry of the log. number: of the version it is about; deleted: training rows
+    that leave with it."""
+
+    session: Session
+    number: int
+    deleted: int = 0
+    people: Sequence[Person] = ()
+
+    def of_release(self, kind: Kind, release: Release) -> NewCertificate:
+        """For a version that is released now."""
+        last, now = self._last, self.session.clock()
+        squares = release.claimed**2 + (0.0 if last is None else last.mu_squares)
+        releases = 1 + (0 if last is None else last.releases)
+        salts, salt = self._salts, os.urandom(32)
+        polished = release.ready.polished
+        centre = np.ascontiguousarray(polished.centre, "<f8").tobytes()
+        claim = replace(
+            _claim(self.session, release, kind, self.number, now),
+            deleted=self._deleted,
+            releases=releases,
+            joint_mu=math.sqrt(squares),
+            joint_epsilon=epsilon_of(math.sqrt(squares), release.promise.delta),
+            commitments=tuple(sorted(one.commitment for one in salts)),
+            centre_commitment=centre_commitment(salt, centre),
+        )
+        annex = Annex(
+            entry="0" * 64,  # set with the signature
+            distance=polished.distance,
+            bound=polished.bound,
+            mu=release.ready.mu,
+            steps=polished.steps,
+            residual=None,
+            centre_sha256=hashlib.sha256(centre).hexdigest(),
+            centre_salt=salt.hex(),
+        )
+        digest = hashlib.sha256(weights_file(release.weights)).hexdigest()
+        return self._entry(kind, claim, digest, squares, annex_bytes(annex).decode())
+
+    def of_active(self, kind: Kind) -> NewCertificate | None:
+        """For a version that stays as it is, or is withdrawn; None if the active one has none."""
+        last, active = self._last, self.session.require_version()
+        if last is None or last.version != active.number:
+            return None
+        claim, (subject,) = parse_statement(last.statement.encode())
+        claim = replace(
+            claim,
+            request=OCCASIONS[kind],
+            version=self.number,
+            earlier_version=active.number,
+            issued=rfc3339(self.session.clock()),
+            code_digest=code_digest(),
+            deleted=self._deleted,
+            commitments=tuple(sorted(one.commitment for one in self._salts)),
+        )
+        digest = hashlib.sha256(b"").hexdigest() if kind == "withdrawn" else subject.sha256
+        return self._entry(kind, claim, digest, last.mu_squares, None)
+
+    def _entry(
+        self, kind: Kind, claim: Claim, digest: str, squares: float, annex: str | None
+    ) -> NewCertificate:
+        """Signed, if there is a key and nothing before it waits for one."""
+        last = self._last
+        entry = NewCertificate(
+            number=0 if last is None else last.number + 1,
+            kind=kind,
+            statement=statement_bytes(claim, FILE, digest).decode(),
+            mu_squares=squares,
+            releases=claim.releases,
+            deleted=self._deleted,
+            annex=annex,
+            salts=self._salts,
+        )
+        key = self.session.signing_key()
+        if key is None or (last is not None and last.envelope is None):
+            return entry
+        return signed(entry, last, key)
+
+    @cached_property
+    def _last(self) -> CertificateRecord | None:
+        return self.session.store.certificates.last()
+
+    @property
+    def _deleted(self) -> int:
+        return self.deleted + (0 if self._last is None else self._last.deleted)
+
+    @cached_property
+    def _salts(self) -> list[Salt]:
+        made = []
+        for person in self.people:
+            salt = os.urandom(32)
+            committed = commitment(salt, identifier(person.kind, person.value))
+            made.append(
+                Salt(request_id=person.request_id, commitment=committed, salt=salt.hex())
+            )
+        return made
+
+
+def _claim(session: Session, release: Release, kind: Kind, number: int, now: datetime) -> Claim:
+    """What follows from the release itself; its place among the others is filled in by the log."""
+    card, config = release.card, session.config
+    return Claim(
+        model=session.key_file.name,
+        model_uuid=config.id,
+        request=OCCASIONS[kind],
+        version=number,
+        earlier_version=None if session.active is None else session.active.number,
+        issued=rfc3339(now),
+        theorem="A, version 1: Gaussian release of weights near the optimum",
+        loss=card.loss.name,
+        epsilon=release.promise.epsilon,
+        delta=release.promise.delta,
+        mu_limit=release.claimed,
+        noise=release.promise.noise,
+        l2=card.settings.l2,
+        tol=release.ready.releases.certifier.tol,
+        rows=release.rows,
+        problems=card.k,
+        columns=card.d,
+        deleted=0,
+        releases=1,
+        joint_mu=0.0,
+        joint_epsilon=0.0,
+        commitments=(),
+        centre_commitment="0" * 64,
+        code_digest=code_digest(),
+        constants=_constants(card, number),
+        owner_choices=(
+            f"l2 = {card.settings.l2:g}, the columns and their kinds, min_rows, the shares of the "
+            "split: chosen by the owner, perhaps after looking at rows that have left",
+        ),
+        not_claimed=_NOT_CLAIMED,
+        previous=None,
+    )
+
+
+def _constants(card: Card, number: int) -> tuple[Constant, ...]:
+    """Of every column, and the norm: fitted ones are what a fit on the remaining rows gives."""
+    encoding = card.encoding
+    found = [Constant(c.column.name, c.constants, number) for c in encoding.columns]
+    if encoding.clip:
+        norm = "fitted" if encoding.norm_fitted else "declared"
+        found.append(Constant("norm", norm, number))
+    return tuple(found)
+
+
+def rfc3339(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@cache
+def code_digest() -> str:
+    """Of the source files of unfit that are running, by name and content."""
+    root, found = Path(unfit.__file__).parent, hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        content = path.read_bytes()
+        found.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode() + content)
+    return found.hexdigest()
