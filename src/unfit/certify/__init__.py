@@ -4,6 +4,9 @@ accountant turns distances into epsilon and delta; bounds says how far weights a
 at most, for which lengths says how long rows are; certifier polishes weights until a claim holds;
 releases publishes them; release_test attacks the claim. May know methods, engines and core; knows
 no store and no file.
+
+What is written down: keys sign; statement, envelope, log and bundle are the formats; verify checks
+them, a file of its own that imports nothing of ours (docs/verifying.md).
 """
 
 from unfit.certify.certifier import Promise
