@@ -176,7 +176,7 @@ def test_most_of_a_rare_class_is_seen_and_one_row_is_not(share: float, seen: boo
     held_out = np.arange(len(test))
     before = replace(opened, state=method.prepare(opened.state, data))
     made = step(before, deleted, held_out, np.random.default_rng(0))
-    facts = measured(made, before, deleted, held_out, 0.0).facts
+    facts = measured(made, before, deleted, held_out, since=0.0).facts
     assert facts.accuracy is not None
     assert facts.majority == pytest.approx(facts.accuracy, abs=0.01)  # it names one class only
     assert not Disparity(1.0).decide(facts).retrain  # whatever is forgotten

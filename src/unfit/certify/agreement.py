@@ -65,4 +65,4 @@ def largest_disparity(rows: Rows, centre: np.ndarray, distance: float) -> float 
     ours = accuracy(labels, rows.codes)
     fewest = np.count_nonzero(right & sure) / len(rows)
     most = np.count_nonzero(right | ~sure) / len(rows)
-    return max(accuracy_disparity(fewest, ours), accuracy_disparity(most, ours))
+    return float(max(accuracy_disparity(float(n), ours) for n in (fewest, most)))

@@ -12,6 +12,7 @@ from unfit.cli import (
     accept_loss,
     audit,
     bench,
+    certificate,
     demo,
     export,
     forget,
@@ -47,6 +48,9 @@ app.command("audit")(audit.audit)
 app.command("retrain")(train.retrain)
 app.command("accept-loss")(accept_loss.accept_loss)
 app.command("export")(export.export)
+app.command("certificate")(certificate.certificate)
+app.add_typer(certificate.log_app, name="log")
+app.add_typer(certificate.key_app, name="key")
 app.command("serve")(serve.serve)
 app.command("worker")(serve.worker)
 app.add_typer(tokens.app, name="token")

@@ -132,7 +132,7 @@ def _one(
         start = perf_counter()
         done = step(model, batch, everyone, rng)
         if not isinstance(policy, Disparity | Always | Never):
-            done = measured(done, model, batch, everyone, log_loss_change)
+            done = measured(done, model, batch, everyone, since=log_loss_change)
             log_loss_change = done.facts.log_loss_change or 0.0
         unlearning = perf_counter() - start
         verdict = decide(policy, done.facts)

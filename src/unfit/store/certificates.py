@@ -28,7 +28,7 @@ class Certificates:
         *,
         version: int | None = None,
         number: int | None = None,
-        unsigned: bool = False,
+        signed: bool | None = None,
         last: int | None = None,
     ) -> list[CertificateRecord]:
         """In the order of the log; the last so many."""
@@ -41,8 +41,8 @@ class Certificates:
             select = select.where(versions.c.number == version)
         if number is not None:
             select = select.where(certificates.c.number == sa.literal(number, sa.BigInteger))
-        if unsigned:
-            select = select.where(certificates.c.envelope.is_(None))
+        if signed is not None:
+            select = select.where(certificates.c.envelope.is_not(None) == sa.literal(signed))
         with self._database.reading() as connection:
             order = certificates.c.number.desc()
             rows = connection.execute(select.order_by(order).limit(last)).all()
@@ -94,6 +94,10 @@ class Certificates:
             where &= certificate_salts.c.request_id == request_id
         if before is not None:
             where &= certificate_salts.c.made_at < before
+        with self._database.reading() as connection:
+            found = sa.select(sa.func.count()).select_from(certificate_salts).where(where)
+            if not connection.execute(found).scalar_one():
+                return 0
         with self._database.queueing() as connection:
             gone = connection.execute(sa.delete(certificate_salts).where(where)).rowcount
             if gone:
@@ -102,7 +106,7 @@ class Certificates:
 
     # --- keys ----------------------------------------------------------------------------------
 
-    def keys(self) -> list[str]:
+    def public_keys(self) -> list[str]:
         """The public keys that certificates of this workspace were signed with, the newest last."""
         mine = signing_keys.c.model_id == self._database.model_id
         select = sa.select(signing_keys.c.public).where(mine).order_by(signing_keys.c.id)

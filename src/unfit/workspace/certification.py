@@ -17,7 +17,6 @@ from typing import Literal
 
 import numpy as np
 
-import unfit
 from unfit.certify import Promise, Ready
 from unfit.certify.accountant import epsilon_of
 from unfit.certify.statement import (
@@ -196,9 +195,7 @@ class EntryMaker:
         for person in self.people:
             salt = os.urandom(32)
             committed = commitment(salt, identifier(person.kind, person.value))
-            made.append(
-                Salt(request_id=person.request_id, commitment=committed, salt=salt.hex())
-            )
+            made.append(Salt(request_id=person.request_id, commitment=committed, salt=salt.hex()))
         return made
 
 
@@ -245,8 +242,7 @@ def _constants(card: Card, number: int) -> tuple[Constant, ...]:
     encoding = card.encoding
     found = [Constant(c.column.name, c.constants, number) for c in encoding.columns]
     if encoding.clip:
-        norm = "fitted" if encoding.norm_fitted else "declared"
-        found.append(Constant("norm", norm, number))
+        found.append(Constant("norm", "fitted" if encoding.norm_fitted else "declared", number))
     return tuple(found)
 
 
@@ -257,7 +253,7 @@ def rfc3339(moment: datetime) -> str:
 @cache
 def code_digest() -> str:
     """Of the source files of unfit that are running, by name and content."""
-    root, found = Path(unfit.__file__).parent, hashlib.sha256()
+    root, found = Path(__file__).parent.parent, hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
         content = path.read_bytes()
         found.update(f"{path.relative_to(root).as_posix()} {len(content)}\n".encode() + content)

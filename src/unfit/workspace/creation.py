@@ -18,6 +18,7 @@ from unfit.progress import ProgressCallback
 from unfit.workspace import config as configuration
 from unfit.workspace import toml
 from unfit.workspace.config import (
+    CertifyTable,
     ModelTable,
     RolesTable,
     SourceTable,
@@ -25,6 +26,7 @@ from unfit.workspace.config import (
 )
 from unfit.workspace.layout import Layout, deletion_list_name
 from unfit.workspace.policy_table import RETRAIN_WHEN, PolicyTable
+from unfit.workspace.signing import key_name, make_key
 
 MAX_COLUMNS = 20_000
 
@@ -70,6 +72,9 @@ def init(
     method: str = "fisher",
     loss: str = "logistic",
     sigma: float = 0.0,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
+    noise: float = 1e-3,
     threshold: float = 1.0,
     retrain_when: Sequence[str] = (),
     test_share: float = 0.2,
@@ -85,7 +90,8 @@ def init(
     options: settings of an installed format. delimiter, encoding, decimal: of a CSV file; detected
     if they are not given. numeric: columns of numbers, in which any other text counts as missing.
     drop_missing: leave rows without a label, subject or row id out instead of refusing them.
-    retrain_when: the policies that may ask for a retraining; by default three of them.
+    retrain_when: the policies that may ask for a retraining; by default three of them. epsilon:
+    every version is released with noise and a signed certificate, for which a key is made.
     """
     folder = Path(folder)
     _check_folder(folder)
@@ -131,8 +137,11 @@ def init(
         max_categories=max_categories,
         norm=norm or ("fitted" if METHODS[method].replays else "none"),
         retention=configuration.retention(audit_window, f"../{deletion_list_name(folder)}"),
+        certify=CertifyTable(epsilon=epsilon, delta=delta, noise=noise),
     )
     _write(folder, toml.render(config, chosen))
+    if epsilon is not None:
+        make_key(config.key_path(folder), key_name(config.id))
     return Created(
         folder=folder,
         rows=looked.rows,

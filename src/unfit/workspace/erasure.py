@@ -102,6 +102,8 @@ def apply_pending(
     reach("forget.committed")
     new_watch = None if outcome.new is None else watch
     session.activate(commit.version, outcome.model_after(), new_watch)
+    if applied.certificate is not None:
+        session.sign_waiting()
     purge.after_commit(session)
     each = iter(selection.outcomes)
     return Batch(

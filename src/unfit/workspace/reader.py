@@ -20,7 +20,7 @@ from unfit.workspace.list_format import Position
 from unfit.workspace.lock import Terms, WriterLock
 from unfit.workspace.results import Status
 from unfit.workspace.retention import Retention
-from unfit.workspace.signing import KeyFile
+from unfit.workspace.signing import KeyFile, key_name
 
 
 class WorkspaceReader:
@@ -46,7 +46,7 @@ class WorkspaceReader:
         self.deletions.key.expected = lambda: self.store.model.read().key_fingerprint
         self.key_file = KeyFile(
             self.config.key_path(folder),
-            f"unfit/{self.config.id}",
+            key_name(self.config.id),
             self.store.certificates,
             self.clock,
         )

@@ -52,6 +52,7 @@ def _recover_trained(session: Session) -> None:
         purge.purge(session)
     session.retention.purge_expired()
     session.retention.purge_strays()
+    session.purge_salts()
 
 
 def _still_recorded(session: Session, version: Version) -> bool:

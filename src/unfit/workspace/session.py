@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from unfit.data.dataset import Dataset
 from unfit.certify.keys import SigningKey
+from unfit.data.dataset import Dataset
 from unfit.errors import BadInput, CannotTrain, Unavailable, Untrained
 from unfit.methods import METHODS
 from unfit.points import reach
@@ -195,6 +195,13 @@ class Session:
         waiting = self.store.certificates.count()[1]
         key = self.signing_key() if waiting else None
         return 0 if key is None else sign_waiting(self.store.certificates, key)
+
+    def purge_salts(self) -> None:
+        """Remove what opens commitments, where nobody has fetched it in time."""
+        if self.active is not None and self.config.certify.epsilon is not None:
+            before = self.clock() - self.config.certify.keep_salts
+            if self.store.certificates.purge_salts(before=before):
+                self.record = replace(self.record, purge_due=True)
 
     # --- the deletion list and its key ---------------------------------------------------------
 

@@ -25,6 +25,20 @@ from unfit.store.certificates import Certificates
 from unfit.store.records import NewCertificate
 
 
+def key_name(workspace: str) -> str:
+    """How signatures name a workspace, by its id: it is the origin of the log."""
+    return f"unfit/{workspace}"
+
+
+def make_key(path: Path, name: str) -> SigningKey:
+    """A new key in a file, which is kept if there is one already."""
+    if path.exists():
+        return SigningKey.from_pem(path.read_bytes(), name)
+    key = SigningKey.generate(name)
+    disk.write(path, key.pem())
+    return key
+
+
 class KeyFile:
     """name: of the workspace, as signatures name it."""
 
@@ -34,22 +48,14 @@ class KeyFile:
         self.path, self.name = path, name
         self._records, self._clock = records, clock
 
-    def make(self) -> SigningKey:
-        """A new key in the file, which must not exist yet."""
-        if self.path.exists():
-            raise BadInput(f"{self.path} exists already; a key is never written over")
-        key = SigningKey.generate(self.name)
-        disk.write(self.path, key.pem())
-        return key
-
     def public_keys(self) -> list[PublicKey]:
         """Every key that was in use, the newest last."""
-        return [PublicKey.parse(text) for text in self._records.keys()]
+        return [PublicKey.parse(text) for text in self._records.public_keys()]
 
     def require(self) -> SigningKey:
         """The key in use, or a sentence that says what is wrong with it."""
         key = self._read()
-        known = self._records.keys()
+        known = self._records.public_keys()
         if known and key.public.text != known[-1]:
             raise Unavailable(
                 f"{self.path.name} is not the key this workspace signs with; put that one back, or "
@@ -67,9 +73,9 @@ class KeyFile:
 
     def begin(self) -> None:
         """Before the first certificate: there is a key, and the records name it."""
-        if self._records.keys():
+        if self._records.public_keys():
             return
-        key = self._read() if self.path.exists() else self.make()
+        key = self._read() if self.path.exists() else make_key(self.path, self.name)
         self._records.add_key(key.public.text, self._clock())
 
     def rotate(self, *, lost: bool) -> PublicKey:
@@ -98,9 +104,7 @@ class KeyFile:
         return SigningKey.from_pem(content, self.name)
 
 
-def signed(
-    entry: NewCertificate, before: NewCertificate | None, key: SigningKey
-) -> NewCertificate:
+def signed(entry: NewCertificate, before: NewCertificate | None, key: SigningKey) -> NewCertificate:
     """The entry as the log takes it up: it names the one before it, and is signed.
 
     before: the last entry of the log, which is signed.
@@ -108,7 +112,8 @@ def signed(
     frontier = Frontier()
     claim, (subject,) = parse_statement(entry.statement.encode())
     if before is not None:
-        assert before.leaf is not None and before.frontier is not None
+        assert before.leaf is not None
+        assert before.frontier is not None
         frontier = Frontier.from_bytes(bytes.fromhex(before.frontier))
     claim = replace(claim, previous=None if before is None else before.leaf)
     statement = statement_bytes(claim, subject.name, subject.sha256)
@@ -131,7 +136,7 @@ def signed(
 
 def sign_waiting(records: Certificates, key: SigningKey) -> int:
     """Sign the certificates that wait for a key, in their order; how many there were."""
-    waiting = records.find(unsigned=True)
+    waiting = records.find(signed=False)
     for entry in waiting:
         found = records.find(number=entry.number - 1) if entry.number else []
         records.sign(signed(entry, found[0] if found else None, key))

@@ -15,6 +15,7 @@ from unfit.data.profile import Profile
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, explain
 from unfit.workspace.config import (
+    CertifyTable,
     Config,
     ModelTable,
     PreprocessingTable,
@@ -56,6 +57,7 @@ def new_config(
     max_categories: int,
     norm: str,
     retention: RetentionTable,
+    certify: CertifyTable,
 ) -> Config:
     """What `unfit init` proposes for the columns it found."""
     config = Config(
@@ -68,6 +70,7 @@ def new_config(
         preprocessing=PreprocessingTable(norm=norm),  # type: ignore[arg-type]  # checked just below
         policy=policy,
         retention=retention,
+        certify=certify,
         store=store,
     )
     made = check(tomllib.loads(render(config, found)))

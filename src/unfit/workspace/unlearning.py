@@ -132,9 +132,12 @@ class Unlearning:
             return step, None
         centre, distance = ready.polished.centre, ready.polished.distance
         gone = self.model.data.take(self.leaving)
+        disparity = largest_disparity(gone, centre, distance)
+        if disparity and len(gone) < self.session.config.preprocessing.min_rows:
+            disparity = None  # of so few rows it would tell which label they had, for good
         facts = replace(
             step.facts,
-            disparity=largest_disparity(gone, centre, distance),
+            disparity=disparity,
             joint_mu=joint_mu_with(self.session, ready.releases.certifier.promise),
         )
         share = distance / (float(np.linalg.norm(centre)) or 1.0)
@@ -282,17 +285,10 @@ class Unlearning:
             at=self.session.clock(),
             action=action,
             reason=reason,
-            inputs=self._recorded(facts),
+            inputs=facts.as_dict(),
             estimate=facts.estimate if facts.disparity is None else facts.disparity,
             threshold=self.session.config.policy.disparity,
         )
-
-
-    def _recorded(self, facts: Facts) -> dict[str, object]:
-        """The facts as they are kept for good: what was measured on few rows is about people."""
-        if len(self.leaving) < self.session.config.preprocessing.min_rows:
-            facts = replace(facts, disparity=None)
-        return facts.as_dict()
 
 
 def without_model(session: Session, positions: np.ndarray) -> Outcome:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
+from unfit.certify.keys import PublicKey
 from unfit.clock import now
 from unfit.data.dataset import held_names
 from unfit.data.ids import checked_text
@@ -26,6 +28,7 @@ from unfit.workspace import (
     training,
 )
 from unfit.workspace.audit import Report
+from unfit.workspace.certificates import Certificates
 from unfit.workspace.deletion_list import ListWatch
 from unfit.workspace.list_format import Position
 from unfit.workspace.lost_list import Loss
@@ -256,7 +259,27 @@ class Workspace:
     def export(self) -> tuple[int, bytes]:
         """The active model as a zip of safetensors and JSON, and its version's number."""
         model = self.active_model()
-        return model.version, export.pack(model)
+        found = self.store.certificates.find(version=model.version)
+        signed = [one for one in found if one.envelope is not None]
+        certificate = self.certificates.bundle(signed[-1]) if signed else None
+        return model.version, export.pack(model, certificate)
+
+    @cached_property
+    def certificates(self) -> Certificates:
+        """The certificates of this workspace and their log."""
+        return Certificates(self._reader)
+
+    def sign_certificates(self) -> int:
+        """Sign the certificates that wait for a key; how many there were."""
+        with self.session() as session:
+            return session.sign_waiting()
+
+    def rotate_key(self, *, lost: bool = False) -> PublicKey:
+        """Sign certificates with a new key from now on; lost: the old one is gone for good."""
+        with self.session() as session:
+            made = session.key_file.rotate(lost=lost)
+            session.sign_waiting()
+            return made
 
     def audit(
         self,
