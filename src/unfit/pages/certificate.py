@@ -44,7 +44,7 @@ def _facts(certificate: Certificate) -> list[tuple[str, str]]:
             f"{claim.releases:,}: mu {claim.joint_mu:.4g}, epsilon {claim.joint_epsilon:.4g}",
         ),
         ("Noise", f"{claim.noise:g} on each of {claim.problems * claim.columns:,} weights"),
-        ("Rows", f"{claim.rows:,} remain, {claim.deleted:,} were deleted since the first training"),
+        ("Rows", f"{claim.rows:,} remain; deleted since the first training: {claim.deleted:,}"),
         ("Model", f"version {certificate.version}, SHA-256 {certificate.sha256}"),
         ("Entry of the log", f"{certificate.number}, of {claim.model}"),
         ("Issued", claim.issued),
