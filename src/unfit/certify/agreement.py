@@ -8,26 +8,12 @@ apart. What rounding can do to a margin, in the precision of the rows, is added 
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from unfit.core.metrics import accuracy, accuracy_disparity
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Agreement:
-    """Of labels with those of a retraining without noise. agreed: rows that are certain to have the
-    same; rows: of so many."""
-
-    agreed: int
-    rows: int
-
-    @property
-    def share(self) -> float | None:
-        return self.agreed / self.rows if self.rows else None
 
 
 def certain(rows: Rows, centre: np.ndarray, distance: float) -> np.ndarray:
@@ -44,13 +30,16 @@ def certain(rows: Rows, centre: np.ndarray, distance: float) -> np.ndarray:
     return np.asarray(ordered[:, -1] - ordered[:, -2] > math.sqrt(2) * reach)
 
 
-def agreement(rows: Rows, released: np.ndarray, centre: np.ndarray, distance: float) -> Agreement:
-    """How many rows get from the released weights the label that a retraining gives them."""
+def agreement(
+    rows: Rows, released: np.ndarray, centre: np.ndarray, distance: float
+) -> float | None:
+    """The share of rows that are certain to get from the released weights the label that a
+    retraining, before noise, gives them; four digits, rounded down. None without rows."""
     if len(rows) == 0:
-        return Agreement(agreed=0, rows=0)
+        return None
     same = predict(rows.X, released) == predict(rows.X, centre)
     agreed = int(np.count_nonzero(same & certain(rows, centre, distance)))
-    return Agreement(agreed=agreed, rows=len(rows))
+    return math.floor(10_000 * agreed / len(rows)) / 10_000
 
 
 def largest_disparity(rows: Rows, centre: np.ndarray, distance: float) -> float | None:

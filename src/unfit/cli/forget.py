@@ -131,6 +131,13 @@ def _show(made: "Forgotten") -> None:
     else:
         about = "expected" if made.dry_run else f"version {made.version}"
         typer.echo(f"{about}: {_ACTIONS[made.action]}: {made.reason}")
+    if made.certificate is not None:
+        certain = ""
+        if made.agreement is not None:
+            certain = f"; {100 * made.agreement:.2f} % of held-out labels are surely a retraining's"
+        typer.echo(
+            f"certificate {made.certificate} (`unfit certificate {made.key}` hands it out){certain}"
+        )
     if made.kept_until is not None:
         until = made.kept_until.astimezone().strftime("%Y-%m-%d %H:%M:%S")
         typer.echo(

@@ -72,7 +72,9 @@ class HeldOut:
 
     majority: the accuracy of always naming the most frequent class. initial_accuracy: that of the
     model as it was last trained, on the people held out now. log_loss_change: since that training,
-    the sum of the changes by each erasure, measured on the people held out at its time.
+    the sum of the changes by each erasure, measured on the people held out at its time. agreement:
+    the share of held-out rows that are certain to get the label a retraining gives them; known with
+    certificates alone.
     """
 
     majority: float | None = None
@@ -80,6 +82,7 @@ class HeldOut:
     auc: float | None = None
     initial_accuracy: float | None = None
     log_loss_change: float | None = None
+    agreement: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -40,6 +40,7 @@ class Batch:
     """Requests that were applied together: the outcomes of each by its key, and the decision.
 
     seconds: until the commit. purge_seconds: after it; None where the purge comes later.
+    certificate: its place in the log. agreement: see store.records.HeldOut.
     """
 
     outcomes: Mapping[str, Outcomes]
@@ -47,6 +48,8 @@ class Batch:
     decision: Decision | None = None
     seconds: float = 0.0
     purge_seconds: float | None = None
+    certificate: int | None = None
+    agreement: float | None = None
 
 
 def resolve_ids(session: Session, ids: Ids) -> Selection:
@@ -112,6 +115,8 @@ def apply_pending(
         decision=outcome.decision,
         seconds=watch.seconds,
         purge_seconds=session.purge_seconds,
+        certificate=None if applied.certificate is None else applied.certificate.number,
+        agreement=outcome.agreement,
     )
 
 
@@ -149,6 +154,9 @@ def _certificate(
     session: Session, outcome: Outcome, requests: Sequence[Request], selection: Selection
 ) -> NewCertificate | None:
     """The entry of the log for what a batch leads to, where certificates are made."""
+    model = session.model
+    if session.config.certify.epsilon is None and (model is None or model.card.promise is None):
+        return None
     settled = iter(selection.outcomes)
     people = [
         Person(request_id=request.id, kind=item.kind, value=item.value)
@@ -259,6 +267,8 @@ def answer(session: Session, key: str, ids: Ids, batch: Batch) -> Forgotten:
         kept_until=None if kept is None else kept.retained_until,
         purge_seconds=None if replayed else batch.purge_seconds,
         replayed=replayed,
+        certificate=batch.certificate,
+        agreement=batch.agreement,
         near=near(session, unknown),
         forgotten_as=_forgotten_as(session, unknown),
     )

@@ -65,6 +65,8 @@ class Forgotten:
     purge_due: bool = False  # bytes remain that must be removed
     kept_rows: int = 0  # that left with this version, and are kept for audits
     kept_until: datetime | None = None
+    certificate: int | None = None  # its place in the log, where certificates are made
+    agreement: float | None = None  # share of held-out rows whose label is certainly a retraining's
 
     @property
     def matched(self) -> Matched:

@@ -18,6 +18,7 @@ import numpy as np
 
 from unfit import disk
 from unfit.certify import Promise, Releases, certified_settings
+from unfit.certify.agreement import agreement
 from unfit.data.dataset import Dataset, Raw
 from unfit.data.encoding import Encoding
 from unfit.data.generation import write_dataset
@@ -378,11 +379,13 @@ def _accuracy(model: Model) -> float:
 
 
 def _held_out_quality(model: Model) -> HeldOut:
-    found = held_out_quality(model.state.weights, model.test_rows())
+    weights, rows, ready = model.state.weights, model.test_rows(), model.ready
+    found = held_out_quality(weights, rows)
     return HeldOut(
         majority=found.majority,
         log_loss=found.log_loss,
         auc=found.auc,
         initial_accuracy=model.baseline.accuracy,
         log_loss_change=0.0,
+        agreement=None if ready is None else agreement(rows, weights, *ready.polished.ball),
     )

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from unfit.certify import Ready
-from unfit.certify.agreement import largest_disparity
+from unfit.certify.agreement import agreement, largest_disparity
 from unfit.errors import CannotTrain, Unavailable
 from unfit.lifecycle import drift, pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
@@ -42,6 +42,12 @@ class Outcome:
     release: Release | None = None
     model_after: Callable[[], Model | None] = lambda: None
     kept: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def agreement(self) -> float | None:
+        """Of a new version; see store.records.HeldOut."""
+        held_out = None if self.new is None else self.new.held_out
+        return None if held_out is None else held_out.agreement
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,7 @@ class Unlearning:
         artifacts, ready, facts = self.session.artifacts, found.ready, found.step.facts
         state = found.step.state if ready is None else ready.released()
         shown = facts if ready is None else self._released_facts(facts, state)
+        certain = None if ready is None else self._agreement(state, ready)
         with self.watch.phase("write"):
             correct = model.correct_without(positions)
             model_sha = artifacts.put_arrays(model_arrays(state, correct))
@@ -219,6 +226,7 @@ class Unlearning:
                 auc=shown.auc,
                 initial_accuracy=shown.initial_accuracy,
                 log_loss_change=shown.log_loss_change,
+                agreement=certain,
             ),
         )
         release = None if ready is None else Release.of(card, ready, state, trained=False)
@@ -228,6 +236,12 @@ class Unlearning:
             release=release,
             model_after=model_after,
         )
+
+    def _agreement(self, state: State, ready: Ready) -> float | None:
+        """The share of held-out rows whose label is certain to be that of a retraining."""
+        left = self.model.test_positions(self.positions)
+        rows = self.model.test_rows().take(left)
+        return agreement(rows, state.weights, *ready.polished.ball)
 
     def _released_facts(self, facts: Facts, state: State) -> Facts:
         """The same of the weights as they are released, which people are shown."""
