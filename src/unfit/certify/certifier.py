@@ -68,11 +68,6 @@ class Polished:
     bound: Kind
     steps: int
 
-    @property
-    def ball(self) -> tuple[np.ndarray, float]:
-        """Its centre and its radius: the optimum is in it."""
-        return self.centre, self.distance
-
 
 @dataclass(frozen=True, kw_only=True)
 class Certifier:

@@ -75,6 +75,12 @@ class Ready:
     def mu(self) -> float:
         return self.releases.certifier.mu_at(self.polished.distance)
 
+    @property
+    def ball(self) -> tuple[np.ndarray, float]:
+        """A centre and a radius around it, within which the optimum is. The radius is the one that
+        was asked for and depends on no row; the distance that was found is private."""
+        return self.polished.centre, self.releases.certifier.room
+
     def released(self) -> State:
         """The state that publishes the centre, with fresh noise."""
         return with_noise(self.state, self.releases.certifier.release(self.polished.centre))

@@ -21,10 +21,10 @@ class Facts:
     of these, gone by now. initial_accuracy: of the baseline's model, on the held-out people that
     accuracy is of too. acc_err_init is SAPE, the same for a fall and for a rise; accuracy_change
     has the sign. estimate = slope x acc_err_init. distance: estimated, from the weights of a
-    retraining, as a share of the length of the weights; with certificates, the most it can be.
-    log_loss_change: on held-out people since training; more is worse. disparity: AccDis on the rows
-    that leave, measured, the most it can be; joint_mu: of all releases, if this one follows; both
-    are known with certificates alone.
+    retraining, as a share of the length of the weights; with certificates, the most that they
+    allow. log_loss_change: on held-out people since training; more is worse. disparity: AccDis on
+    the rows that leave, measured, the most it can be; joint_mu: of all releases, if this one
+    follows; both are known with certificates alone.
     """
 
     rows: int

@@ -387,5 +387,5 @@ def _held_out_quality(model: Model) -> HeldOut:
         auc=found.auc,
         initial_accuracy=model.baseline.accuracy,
         log_loss_change=0.0,
-        agreement=None if ready is None else agreement(rows, weights, *ready.polished.ball),
+        agreement=None if ready is None else agreement(rows, weights, *ready.ball),
     )

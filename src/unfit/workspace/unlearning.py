@@ -136,7 +136,7 @@ class Unlearning:
         retraining, as a share of their length. Noise comes later: no decision may depend on it."""
         if ready is None:
             return step, None
-        centre, distance = ready.polished.centre, ready.polished.distance
+        centre, distance = ready.ball
         gone = self.model.data.take(self.leaving)
         disparity = largest_disparity(gone, centre, distance)
         if disparity and len(gone) < self.session.config.preprocessing.min_rows:
@@ -241,7 +241,7 @@ class Unlearning:
         """The share of held-out rows whose label is certain to be that of a retraining."""
         left = self.model.test_positions(self.positions)
         rows = self.model.test_rows().take(left)
-        return agreement(rows, state.weights, *ready.polished.ball)
+        return agreement(rows, state.weights, *ready.ball)
 
     def _released_facts(self, facts: Facts, state: State) -> Facts:
         """The same of the weights as they are released, which people are shown."""
