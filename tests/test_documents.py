@@ -112,8 +112,10 @@ def test_every_example_in_the_help(folder: Path, monkeypatch: pytest.MonkeyPatch
         for text in examples
         for match in re.findall(r"Example: (unfit .*?)\n\n", text, re.S)
     ]
-    assert [arguments[0] for arguments in found] == ["init", "forget"]
-    for arguments in (found[0], ["train"], found[1]):
+    assert [arguments[0] for arguments in found] == ["init", "forget", "certificate"]
+    init, forget, certificate = found
+    certified = [*init, "--epsilon", "1"], ["train"], [*forget, "--key", certificate[1]]
+    for arguments in (*certified, certificate):
         result = runner.invoke(app, arguments)
         assert result.exit_code == 0, result.output
 

@@ -80,13 +80,9 @@ def init(
     epsilon: Annotated[
         float | None,
         typer.Option(
-            min=0, help="Certify every version: it cannot be told from a retraining, up to this."
+            min=0, help="Certify every version, see [certify] in unfit.toml; such as 1."
         ),
     ] = None,
-    delta: Annotated[float, typer.Option(help="And but for this probability.")] = 1e-5,
-    noise: Annotated[
-        float, typer.Option(help="With --epsilon: noise on each weight that is released.")
-    ] = 1e-3,
     threshold: Annotated[
         float, typer.Option(min=0, help="Retrain above this disparity, in percent.")
     ] = 1.0,
@@ -139,8 +135,6 @@ def init(
             loss=loss,
             sigma=sigma,
             epsilon=epsilon,
-            delta=delta,
-            noise=noise,
             threshold=threshold,
             retrain_when=retrain_when or (),
             test_share=test_share,

@@ -194,7 +194,7 @@ class Budget(Threshold):
     )
     unmeasured: ClassVar[str] = "there are no certificates, and so no budget"
     threshold: Annotated[float, Gt(0)] = knob(
-        2.0, "joint mu of all certified releases; 2 is epsilon 10.4 at delta 1e-5"
+        2.0, "joint mu of all certified releases; 2 is epsilon 10 at delta 1e-5"
     )
 
     def measure(self, facts: Facts) -> float | None:
