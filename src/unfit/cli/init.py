@@ -79,9 +79,7 @@ def init(
     ] = 0.0,
     epsilon: Annotated[
         float | None,
-        typer.Option(
-            min=0, help="Certify every version, see [certify] in unfit.toml; such as 1."
-        ),
+        typer.Option(min=0, help="Certify every version; such as 1."),
     ] = None,
     threshold: Annotated[
         float, typer.Option(min=0, help="Retrain above this disparity, in percent.")
