@@ -22,6 +22,7 @@ from unfit.cli import (
     status,
     tokens,
     train,
+    verify,
 )
 
 app = typer.Typer(
@@ -29,7 +30,8 @@ app = typer.Typer(
     help=(
         "Linear classifiers that can forget. Create a workspace with `unfit init DATA`, then "
         "train, predict, forget, status, audit, retrain, export; `unfit serve` puts it on the "
-        "network. Exit codes: 0 done, 1 an audit found that somebody is not forgotten, "
+        "network; `unfit verify` checks a certificate that somebody gave you. Exit codes: 0 done, "
+        "1 an audit found that somebody is not forgotten, or a certificate does not hold, "
         "2 an error, explained in a sentence, that changed nothing, 3 an audit cannot tell, "
         "4 an id matched nobody (forget --strict)."
     ),
@@ -47,6 +49,7 @@ app.command("audit")(audit.audit)
 app.command("retrain")(train.retrain)
 app.command("accept-loss")(accept_loss.accept_loss)
 app.command("export")(export.export)
+app.command("verify")(verify.verify)
 app.command("serve")(serve.serve)
 app.command("worker")(serve.worker)
 app.add_typer(tokens.app, name="token")
