@@ -847,8 +847,8 @@ def delta_of(epsilon: float, mu: float) -> float:
         delta(epsilon; mu) = Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu)
 
     Its derivative by mu is the normal density at epsilon / mu - mu / 2, so it is the integral of
-    that from 0 to mu, in which nothing cancels; with m = mu e^-u, by Simpson's rule on panels that
-    double in length.
+    that from 0 to mu, in which nothing cancels; with m = mu e^-u, by Boole's rule on panels that
+    double in length, until they add nothing.
     """
     if mu == 0:
         return 0.0
@@ -859,13 +859,15 @@ def delta_of(epsilon: float, mu: float) -> float:
         return m * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
     rate = abs(epsilon / mu - mu / 2) * (epsilon / mu + mu / 2)  # of decay at u = 0
-    low, high, total, parts = 0.0, 1 / (1 + rate), 0.0, 128
-    while low < 45:
+    low, high, total, parts = 0.0, 1 / (2 + rate), 0.0, 128
+    while True:
         step = (high - low) / parts
-        inner = math.fsum((4 if i & 1 else 2) * integrand(low + i * step) for i in range(1, parts))
-        total += step / 3 * (integrand(low) + inner + integrand(high))
-        low, high = high, 2 * high
-    return total
+        inner = sum((14, 32, 12, 32)[i & 3] * integrand(low + i * step) for i in range(1, parts))
+        panel = 2 * step / 45 * (7 * integrand(low) + inner + 7 * integrand(high))
+        total += panel
+        if low > math.log1p(mu) and panel <= 1e-14 * total:
+            return total
+        low, high = high, high + min(high, 0.5)
 
 
 def noise_luck(squares: float, count: int) -> float:
@@ -1360,8 +1362,9 @@ def _arrays(path: Path | None) -> dict[str, Any]:
     """Rows and targets of an .npz file with the arrays X and y."""
     if path is None:
         return {}
+    np = _numpy()
     try:
-        with _numpy().load(path) as file:
+        with np.load(path) as file:
             return {"rows": file["X"], "targets": file["y"]}
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
@@ -1372,9 +1375,9 @@ def _arrays(path: Path | None) -> dict[str, Any]:
 def _centre(path: Path | None) -> Any:
     if path is None:
         return None
+    np = _numpy()
     try:
-        found = _numpy().load(path)
-        return found.astype(float)
+        return np.load(path).astype(float)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, AttributeError):
