@@ -665,6 +665,19 @@ def test_without_cryptography_it_says_what_to_install(folder: Path) -> None:
     assert "pip install cryptography" in done.stderr
 
 
+def test_the_command_loads_nothing_that_computes(folder: Path) -> None:
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom unfit.cli import app\n"
+        f"result = CliRunner().invoke(app, ['verify', *{FULL!r}])\n"
+        "assert result.exit_code == 0, result.output\n"
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    heavy = {"numba", "numpy", "scipy", "sklearn", "pyarrow", "sqlalchemy", "rich"}
+    assert not heavy & set(done.stdout.split())
+
+
 def test_a_bundle_of_what_is_no_certificate(owner: Owner) -> None:
     with pytest.raises(BadInput, match="certificate's envelope is damaged"):
         bundle(b"nothing", "proof")

@@ -6,11 +6,30 @@ releases publishes them; release_test attacks the claim. May know methods, engin
 no store and no file.
 
 What is written down: keys sign; statement, envelope, log and bundle are the formats; verify checks
-them, a file of its own that imports nothing of ours (docs/verifying.md).
+them, a file of its own that imports nothing of ours (docs/verifying.md). Names are imported when
+they are first asked for, so that checking a certificate loads nothing that computes.
 """
 
-from unfit.certify.certifier import Promise
-from unfit.certify.release_test import ReleaseTest
-from unfit.certify.releases import Certificate, Releases, certified_settings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unfit.certify.certifier import Promise
+    from unfit.certify.release_test import ReleaseTest
+    from unfit.certify.releases import Certificate, Releases, certified_settings
 
 __all__ = ["Certificate", "Promise", "ReleaseTest", "Releases", "certified_settings"]
+
+_HOMES = {
+    "Certificate": "unfit.certify.releases",
+    "Promise": "unfit.certify.certifier",
+    "ReleaseTest": "unfit.certify.release_test",
+    "Releases": "unfit.certify.releases",
+    "certified_settings": "unfit.certify.releases",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unfit.certify' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
