@@ -3,9 +3,11 @@
 accountant turns distances into epsilon and delta; bounds says how far weights are from an optimum
 at most, for which lengths says how long rows are; certifier polishes weights until a claim holds;
 releases publishes them; agreement says where labels are certain; release_test attacks the claim.
-What is written down: statement, envelope, log, keys, bundle, all on top of verify, which stands
-alone. May know methods, engines and core; knows no store and no file. What computes is imported
-when it is asked for, so that signatures can be looked at without it.
+May know methods, engines and core; knows no store and no file.
+
+What is written down: keys sign; statement, envelope, log and bundle are the formats; verify checks
+them, a file of its own that imports nothing of ours (docs/verifying.md). Names are imported when
+they are first asked for, so that checking a certificate loads nothing that computes.
 """
 
 from importlib import import_module
@@ -17,10 +19,18 @@ if TYPE_CHECKING:
     from unfit.certify.releases import Certificate, Ready, Releases, certified_settings
 
 __all__ = ["Certificate", "Promise", "Ready", "ReleaseTest", "Releases", "certified_settings"]
-_WHERE = {"Promise": "certifier", "ReleaseTest": "release_test"}
+
+_HOMES = {
+    "Certificate": "unfit.certify.releases",
+    "Promise": "unfit.certify.certifier",
+    "Ready": "unfit.certify.releases",
+    "ReleaseTest": "unfit.certify.release_test",
+    "Releases": "unfit.certify.releases",
+    "certified_settings": "unfit.certify.releases",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'releases')}"), name)
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unfit.certify' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -10,14 +10,21 @@ unfit.certify writes these formats with the functions of this file; that is why 
 other modules are.
 """
 
+import argparse
 import base64
 import binascii
 import hashlib
+import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+import sys
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
@@ -57,13 +64,12 @@ class MissingLibrary(Rejected):
 
 def canonical(value: object) -> bytes:
     """JSON as unfit writes it: UTF-8, sorted names, no blanks."""
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    )
     try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise Rejected("text with half a surrogate pair cannot be written as UTF-8") from None
+        return json.dumps(
+            value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        ).encode()
+    except (ValueError, RecursionError):  # half a surrogate pair, say
+        raise Rejected("this cannot be written as JSON in UTF-8") from None
 
 
 def read_json(data: bytes, what: str) -> object:
@@ -693,3 +699,754 @@ def _growth(value: object) -> Growth:
     found = as_object(value, what, ["size", "root", "path"])
     path = tuple(_hash(one, what) for one in as_list(found["path"], what))
     return Growth(_count(found["size"], what), _hash(found["root"], what), path)
+
+
+class Link(NamedTuple):
+    """What the accounting over a log needs of one entry."""
+
+    version: int
+    deleted: int
+    releases: int
+    mu_limit: float
+    joint_mu: float
+    subjects: tuple[Subject, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """A whole log whose signatures, order and root were verified."""
+
+    checkpoint: Checkpoint
+    leaves: tuple[bytes, ...]
+    links: tuple[Link, ...]
+
+    def root_at(self, size: int) -> bytes:
+        """The root that the log had when it had so many entries."""
+        peaks: Peaks = ()
+        for at in range(size):
+            peaks = push(peaks, at, self.leaves[at])
+        return root_of(peaks)
+
+
+def read_log(lines: Iterable[bytes], keys: Sequence[VerifyKey]) -> Log:
+    """The export of a log: every entry's signature, the chain of entries, and the signed root."""
+    rest = iter(lines)
+    if _line(next(rest, b""), "the log's first line") != {"mediaType": LOG_TYPE}:
+        raise Rejected("this is not the export of a log by unfit, or it is of a newer version")
+    leaves: list[bytes] = []
+    links: list[Link] = []
+    uuid = None
+    for line in rest:
+        found = _line(line, f"line {len(leaves) + 2} of the log")
+        if "checkpoint" in found:
+            break
+        entry = _entry(found, len(leaves))
+        claim, link = _open_entry(entry, keys, leaves)
+        if uuid not in {None, claim.model_uuid}:
+            raise Rejected(f"entry {len(leaves)} of the log is of another model")
+        uuid = claim.model_uuid
+        leaves.append(leaf_hash(entry))
+        links.append(link)
+    else:
+        raise Rejected("the log is cut short: its last line, the checkpoint, is missing")
+    if next(rest, None) is not None:
+        raise Rejected("there are lines after the log's checkpoint")
+    found = as_object(found, "the log's last line", ["checkpoint"])
+    checkpoint = open_checkpoint(as_text(found["checkpoint"], "the log's checkpoint"), keys)
+    log = Log(checkpoint=checkpoint, leaves=tuple(leaves), links=tuple(links))
+    if checkpoint.size != len(leaves) or checkpoint.root != log.root_at(len(leaves)):
+        raise Rejected(
+            f"the log's {len(leaves)} entries do not give the signed root: entries were changed, "
+            "added or left out"
+        )
+    return log
+
+
+def _line(line: bytes, what: str) -> dict[str, object]:
+    if not line.endswith(b"\n"):
+        raise Rejected(f"{what} is missing or cut short")
+    found = read_canonical(line[:-1], what)
+    if not isinstance(found, dict):
+        raise Rejected(f"{what} is not a JSON object")
+    return found
+
+
+def _entry(found: object, index: int) -> bytes:
+    line = as_object(found, f"entry {index} of the log", ["index", "certificate"])
+    if line["index"] != index:
+        raise Rejected(f"entry {index} of the log is missing")
+    return canonical(line["certificate"])
+
+
+def _open_entry(
+    entry: bytes, keys: Sequence[VerifyKey], before: Sequence[bytes]
+) -> tuple[Claim, Link]:
+    """An entry that is signed and names the one before it."""
+    where = f"entry {len(before)} of the log"
+    try:
+        claim, subjects = parse_statement(_payload(entry, PAYLOAD_TYPE, keys).payload)
+    except MissingLibrary:
+        raise
+    except Rejected as error:
+        raise Rejected(f"{where}: {error}") from None
+    if claim.previous != (before[-1].hex() if before else None):
+        raise Rejected(f"{where} does not name the entry before it")
+    return claim, Link(
+        claim.version, claim.deleted, claim.releases, claim.mu_limit, claim.joint_mu, subjects
+    )
+
+
+def _payload(envelope: bytes, kind: str, keys: Sequence[VerifyKey]) -> Opened:
+    """What is in an envelope of unfit, which says itself which key signed it."""
+    named = key_id_of(envelope)
+    opened = open_envelope(envelope, keys)
+    if named != opened.key.id:
+        raise Rejected(f"it names the key {named}, and {opened.key.id} signed it")
+    if opened.payload_type != kind:
+        raise Rejected(f"the envelope holds {opened.payload_type}, and should hold {kind}")
+    return opened
+
+
+def check_releases(links: Sequence[Link]) -> None:
+    """Whether every entry counts the releases before it: mu adds up as a root of squares.
+
+    Entries of one version are about one release. Counting starts with the first release after a
+    deletion, and only a training on nothing but remaining rows starts it anew.
+    """
+    sums = [0.0]  # of squared limits, by release
+    for index, link in enumerate(links):
+        last = links[index - 1] if index else None
+        where = f"entry {index} of the log"
+        if last is not None and link.version < last.version:
+            raise Rejected(f"{where} is of an earlier version than the entry before it")
+        if last is not None and link.version == last.version:
+            if link.subjects != last.subjects or link.mu_limit != last.mu_limit:
+                raise Rejected(f"{where} is of the same version as the one before, but differs")
+        else:
+            sums.append(sums[-1] + link.mu_limit**2)
+        counts_on = last is not None and last.deleted > 0 and link.deleted > 0
+        least = 1
+        if counts_on and last is not None:
+            least = last.releases + (link.version != last.version)
+        if link.releases < least:
+            raise Rejected(f"{where} counts {link.releases} releases, and there were {least}")
+        total = sums[-1] - sums[max(0, len(sums) - 1 - link.releases)]
+        if link.joint_mu < math.sqrt(total) * (1 - SLACK):
+            raise Rejected(
+                f"{where} claims mu {link.joint_mu:g} for all releases together, and they come to "
+                f"{math.sqrt(total):g}"
+            )
+
+
+# --- arithmetic
+
+
+def delta_of(epsilon: float, mu: float) -> float:
+    """The delta of two Gaussians that are mu standard deviations apart (Balle and Wang 2018):
+
+        delta(epsilon; mu) = Phi(mu / 2 - epsilon / mu) - e^epsilon Phi(-mu / 2 - epsilon / mu)
+
+    Its derivative by mu is the normal density at epsilon / mu - mu / 2, so it is the integral of
+    that from 0 to mu, in which nothing cancels; with m = mu e^-u, by Boole's rule on panels that
+    double in length, until they add nothing.
+    """
+    if mu == 0:
+        return 0.0
+
+    def integrand(u: float) -> float:
+        m = mu * math.exp(-u)
+        x = epsilon / m - m / 2
+        return m * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+    rate = abs(epsilon / mu - mu / 2) * (epsilon / mu + mu / 2)  # of decay at u = 0
+    low, high, total, parts = 0.0, 1 / (2 + rate), 0.0, 128
+    while True:
+        step = (high - low) / parts
+        inner = sum((14, 32, 12, 32)[i & 3] * integrand(low + i * step) for i in range(1, parts))
+        panel = 2 * step / 45 * (7 * integrand(low) + inner + 7 * integrand(high))
+        total += panel
+        if low > math.log1p(mu) and panel <= 1e-14 * total:
+            return total
+        low, high = high, high + min(high, 0.5)
+
+
+def noise_luck(squares: float, count: int) -> float:
+    """How likely a sum of `count` squared standard normals is as far off as this, at most.
+
+    Chernoff's bound of the chi-squared distribution, both sides.
+    """
+    t = squares / count
+    if t == 0:
+        return 0.0
+    return min(1.0, 2 * math.exp(min(0.0, count / 2 * (1 - t + math.log(t)))))
+
+
+# --- with the data: NumPy is imported here, and only here
+
+
+def weights_in(model: bytes) -> Any:
+    """The weights (k, d) in a model's file: safetensors, or the zip file of `unfit export`."""
+    np = _numpy()
+    if model.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(model)) as file:
+            model = file.read("model.safetensors")
+    try:
+        start = 8 + int.from_bytes(model[:8], "little")
+        tensor = json.loads(model[8:start])["weights"]
+        first, last = tensor["data_offsets"]
+        if tensor["dtype"] != "F64":
+            raise ValueError("not float64")
+        return np.frombuffer(model[start + first : start + last], "<f8").reshape(tensor["shape"])
+    except (ValueError, KeyError, TypeError):
+        raise Rejected("the model's file holds no float64 array named weights") from None
+
+
+def _numpy() -> Any:
+    try:
+        import numpy
+    except ImportError:
+        raise MissingLibrary("--data and --centre need NumPy: pip install numpy") from None
+    return numpy
+
+
+def distance_to_optimum(X: Any, targets: Any, centre: Any, l2: float) -> tuple[float, float]:
+    """How far the centre (k, d) is from the optimum of these rows, from below and from above.
+
+    Newton's method from the centre on F(w) = sum (p - t) x + l2 n w, whose zero is within
+    |F(w)| / (l2 n) of any w.
+    """
+    np = _numpy()
+    ridge, moved, doubt = l2 * len(X), 0.0, 0.0
+
+    def gradient(w: Any, target: Any) -> tuple[Any, Any]:
+        p = 0.5 * (1 + np.tanh(X @ w / 2))
+        return X.T @ (p - target) + ridge * w, p
+
+    for c, target in zip(centre, targets.T, strict=True):
+        w = np.array(c)
+        F, p = gradient(w, target)
+        for _ in range(100):
+            H = (X * (p * (1 - p))[:, None]).T @ X + ridge * np.eye(len(w))
+            step, size = np.linalg.solve(H, F), 1.0
+            while True:  # shorter steps until the gradient shrinks
+                trial = w - size * step
+                there, p_there = gradient(trial, target)
+                if np.linalg.norm(there) < np.linalg.norm(F) or size < 1e-4:
+                    break
+                size /= 2
+            if not np.linalg.norm(there) < np.linalg.norm(F):
+                break
+            w, F, p = trial, there, p_there
+        moved = math.hypot(moved, float(np.linalg.norm(w - c)))
+        doubt = math.hypot(doubt, float(np.linalg.norm(F)) / ridge)
+    return moved - doubt, moved + doubt
+
+
+# --- the checks, in order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What a stranger has in hand. Only `keys` are trusted."""
+
+    keys: tuple[VerifyKey, ...]
+    certificate: bytes | None = None
+    model: bytes | None = None
+    annex: bytes | None = None
+    checkpoint: str | None = None
+    log: Iterable[bytes] | None = None
+    salt: bytes | None = None
+    identifier: str | None = None
+    centre: Any = None  # (k, d)
+    rows: Any = None  # (n, d), or without the intercept's column
+    targets: Any = None  # (n,) or (n, k), 1 in the class and 0 outside
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report."""
+
+    name: str
+    outcome: Literal["ok", "FAILED", "not checked"]
+    sentence: str
+
+
+@dataclass
+class Verification:
+    """All checks of one certificate, or of a log alone."""
+
+    evidence: Evidence
+    checks: list[Check] = field(default_factory=list)
+    bundle: Bundle | None = None
+    claim: Claim | None = None
+    subjects: tuple[Subject, ...] = ()
+    signer: VerifyKey | None = None
+    checkpoint: Checkpoint | None = None
+    log: Log | None = None
+    annex: Annex | None = None
+
+    @property
+    def failed(self) -> bool:
+        return any(check.outcome == "FAILED" for check in self.checks)
+
+    def run(self) -> "Verification":
+        """Every check, in order; one that fails does not keep the others from being made."""
+        if self.evidence.certificate is not None:
+            self._check("file", self._file)
+            self._check("key", self._key)
+            self._check("signature", self._signature)
+            self._check("inclusion", self._inclusion)
+        self._check("log", self._log)
+        self._check("consistency", self._consistency)
+        if self.evidence.certificate is not None:
+            self._check("claim", self._claim)
+        self._check("releases", self._releases)
+        if self.evidence.certificate is not None:
+            self._check("model", self._model)
+            self._check("person", self._person)
+            self._check("annex", self._annex)
+            self._check("distance", self._distance)
+            self._check("noise", self._noise)
+        return self
+
+    def _check(self, name: str, check: Callable[[], str]) -> None:
+        try:
+            self.checks.append(Check(name, "ok", check()))
+        except MissingLibrary:
+            raise
+        except NotChecked as reason:
+            self.checks.append(Check(name, "not checked", str(reason)))
+        except Rejected as error:
+            self.checks.append(Check(name, "FAILED", str(error)))
+
+    def _file(self) -> str:
+        self.bundle = read_bundle(self.evidence.certificate or b"")
+        return "complete, and in the form in which it was written"
+
+    def _read(self) -> Bundle:
+        if self.bundle is None:
+            raise NotChecked("the file could not be read")
+        return self.bundle
+
+    def _claimed(self) -> Claim:
+        if self.claim is None:
+            raise NotChecked("the certificate's signature does not hold")
+        return self.claim
+
+    def _key(self) -> str:
+        named = key_id_of(self._read().certificate)
+        given = [key.id for key in self.evidence.keys]
+        if named not in given:
+            raise Rejected(f"the certificate names the key {named}, and you gave {given[0]}")
+        return f"the certificate names the key {named}, which you gave"
+
+    def _signature(self) -> str:
+        opened = _payload(self._read().certificate, PAYLOAD_TYPE, self.evidence.keys)
+        self.claim, self.subjects = parse_statement(opened.payload)
+        self.signer = opened.key
+        claim = self.claim
+        what = "training" if claim.request == "training" else f"request {claim.request}"
+        return (
+            f"{opened.key.name} signed this on {claim.issued}: version {claim.version} of "
+            f"{claim.model}, {what}"
+        )
+
+    def _inclusion(self) -> str:
+        self._claimed()
+        proof = parse_proof(self._read().proof)
+        found = open_checkpoint(proof.checkpoint, self.evidence.keys)
+        if self.signer is None or found.origin != self.signer.name:
+            raise Rejected(f"the checkpoint is of the log {found.origin}, not of the signer's")
+        leaf = leaf_hash(self._read().certificate)
+        if not verify_inclusion(proof.index, found.size, leaf, proof.path, found.root):
+            raise Rejected("the certificate is not in the log at the place that the proof names")
+        self.checkpoint = found
+        others = found.other_signatures
+        ignored = f"; {others} signatures of other keys were not checked" if others else ""
+        place = f"entry {proof.index} of the log {found.origin}"
+        return f"{place}, signed at size {found.size}{ignored}"
+
+    def _log(self) -> str:
+        if self.evidence.log is None:
+            raise NotChecked("give the export of the log with --log")
+        log = read_log(self.evidence.log, self.evidence.keys)
+        if self.bundle is not None and self.checkpoint is not None:
+            here, index = self.checkpoint, parse_proof(self.bundle.proof).index
+            if here.origin != log.checkpoint.origin:
+                raise Rejected(f"the export is of another log, {log.checkpoint.origin}")
+            if here.size > len(log.leaves) or log.root_at(here.size) != here.root:
+                raise Rejected("the certificate's checkpoint and the export are of different logs")
+            if log.leaves[index] != leaf_hash(self.bundle.certificate):
+                raise Rejected(f"entry {index} of the export is another certificate")
+        self.log = log
+        return f"all {len(log.leaves)} entries are signed, name each other and give the signed root"
+
+    def _consistency(self) -> str:
+        growth = self.bundle.consistency if self.bundle is not None else None
+        now = self.checkpoint
+        if growth is not None and now is not None:
+            size, root, path = growth
+            if not verify_consistency(size, now.size, root, now.root, path):
+                raise Rejected("the proof of consistency in the file does not hold")
+        if self.evidence.checkpoint is None:
+            raise NotChecked("give an older checkpoint that you kept with --checkpoint")
+        older = open_checkpoint(self.evidence.checkpoint, self.evidence.keys)
+        grown = f"the log has only grown since your checkpoint of size {older.size}"
+        if self.log is not None:
+            if older.origin != self.log.checkpoint.origin:
+                raise Rejected(f"your checkpoint is of another log, {older.origin}")
+            if older.size > len(self.log.leaves):
+                raise Rejected(f"your checkpoint counts {older.size} entries; the log has fewer")
+            if self.log.root_at(older.size) != older.root:
+                raise Rejected("the log was rewritten since your checkpoint")
+            return grown
+        return self._consistent_without_log(older, grown)
+
+    def _consistent_without_log(self, older: Checkpoint, grown: str) -> str:
+        growth, now = self._read().consistency, self.checkpoint
+        if now is None:
+            raise NotChecked("the certificate's own checkpoint does not hold")
+        if older.origin != now.origin:
+            raise Rejected(f"your checkpoint is of another log, {older.origin}")
+        if older.size == now.size:
+            if older.root != now.root:
+                raise Rejected("the log was rewritten since your checkpoint")
+            return "your checkpoint is the certificate's own"
+        if older.size > now.size:
+            raise NotChecked("your checkpoint is newer than the certificate's: give --log as well")
+        if growth is None or growth.size != older.size:
+            raise NotChecked("the file has no proof for your checkpoint: give --log as well")
+        if growth.root != older.root:
+            raise Rejected("the log was rewritten since your checkpoint")
+        return grown
+
+    def _claim(self) -> str:
+        claim = self._claimed()
+        pairs = [
+            ("mu_limit", claim.epsilon, claim.mu_limit),
+            ("joint_mu", claim.joint_epsilon, claim.joint_mu),
+        ]
+        for name, epsilon, mu in pairs:
+            if delta_of(epsilon, mu) > claim.delta * (1 + SLACK):
+                raise Rejected(
+                    f"{name} {mu:g} allows delta {delta_of(epsilon, mu):.3g} at epsilon "
+                    f"{epsilon:g}, which is more than {claim.delta:g}"
+                )
+        if claim.joint_mu < claim.mu_limit * (1 - SLACK):
+            raise Rejected("joint_mu is less than the limit of a single release")
+        return (
+            f"mu {claim.mu_limit:.4g} gives delta {delta_of(claim.epsilon, claim.mu_limit):.3g} at "
+            f"epsilon {claim.epsilon:g}; all {claim.releases} releases together: epsilon "
+            f"{claim.joint_epsilon:.4g}"
+        )
+
+    def _releases(self) -> str:
+        if self.log is None:
+            raise NotChecked("give the export of the log with --log")
+        check_releases(self.log.links)
+        return "every entry counts the releases before it"
+
+    def _model(self) -> str:
+        self._claimed()
+        if self.evidence.model is None:
+            raise NotChecked("give the released file with --model")
+        found = hashlib.sha256(self.evidence.model).hexdigest()
+        for subject in self.subjects:
+            if subject.sha256 == found:
+                return f"the file is the {subject.name} that the certificate is about"
+        raise Rejected("the file is not the one that the certificate is about")
+
+    def _person(self) -> str:
+        claim, salt, identifier = self._claimed(), self.evidence.salt, self.evidence.identifier
+        if salt is None or identifier is None:
+            raise NotChecked("give your id and the salt that you were sent with --id and --salt")
+        if commitment(salt, identifier) not in claim.commitments:
+            raise Rejected(
+                f"id and salt open none of the {len(claim.commitments)} commitments: this "
+                "certificate does not say that you were deleted"
+            )
+        return "this id is one of those that the certificate says were deleted"
+
+    def _annex(self) -> str:
+        claim, bundle = self._claimed(), self._read()
+        annexes = [one for one in (self.evidence.annex, bundle.annex) if one is not None]
+        if not annexes:
+            raise NotChecked("an auditor gives it with --annex")
+        for envelope in annexes:
+            annex = parse_annex(_payload(envelope, ANNEX_TYPE, self.evidence.keys).payload)
+            if annex.entry != leaf_hash(bundle.certificate).hex():
+                raise Rejected("the annex belongs to another certificate")
+            check_annex(annex, claim)
+            self.annex = annex
+        return "the commitment to the centre opens, and its distance allows what is claimed"
+
+    def _centre(self) -> Any:
+        claim, centre = self._claimed(), self.evidence.centre
+        if centre is None:
+            raise NotChecked("an auditor gives the weights before noise with --centre")
+        if self.annex is None:
+            raise NotChecked("without the annex nothing says which centre it was")
+        if centre.shape != (claim.problems, claim.columns):
+            raise Rejected("the centre's shape is not that of the certificate's weights")
+        if hashlib.sha256(centre.astype("<f8").tobytes()).hexdigest() != self.annex.centre_sha256:
+            raise Rejected("the centre is not the one that the certificate is committed to")
+        return centre
+
+    def _distance(self) -> str:
+        claim, X, targets = self._claimed(), self.evidence.rows, self.evidence.targets
+        if X is None or targets is None:
+            raise NotChecked("an auditor gives the remaining rows with --data")
+        centre = self._centre()
+        if claim.loss != "logistic":
+            raise NotChecked(f"this file knows the logistic loss, and not '{claim.loss}'")
+        X, targets = _with_shapes(X, targets, claim)
+        low, high = distance_to_optimum(X, targets, centre, claim.l2)
+        stated = self.annex.distance if self.annex is not None else 0.0
+        if low > stated:
+            raise Rejected(
+                f"the centre is {low:.3g} from the optimum of these rows, and the annex says "
+                f"{stated:.3g} at most"
+            )
+        if high > stated:
+            raise NotChecked(
+                f"the optimum of these rows is known here to {high - low:.1g} only, too coarsely"
+            )
+        return f"the centre is {high:.3g} from the optimum of these rows; stated: {stated:.3g}"
+
+    def _noise(self) -> str:
+        claim = self._claimed()
+        if self.evidence.model is None:
+            raise NotChecked("give the released file with --model, and --centre")
+        centre, weights = self._centre(), weights_in(self.evidence.model)
+        if weights.shape != centre.shape:
+            raise Rejected("the model's weights and the centre have different shapes")
+        squares = float((((weights - centre) / claim.noise) ** 2).sum())
+        found = claim.noise * math.sqrt(squares / weights.size)
+        measured = f"the noise on {weights.size} weights is {found:.3g}"
+        if not noise_luck(squares, weights.size) >= NOISE_LUCK:
+            raise Rejected(f"{measured}, and should be {claim.noise:g}")
+        return f"{measured}, as {claim.noise:g} should give"
+
+
+def check_annex(annex: Annex, claim: Claim) -> None:
+    """Whether an annex carries the claim: the commitment, mu = (distance + tol / l2) / noise."""
+    salt = bytes.fromhex(annex.centre_salt)
+    if centre_commitment(salt, annex.centre_sha256) != claim.centre_commitment:
+        raise Rejected("the annex does not open the commitment to the centre")
+    mu = (annex.distance + claim.tol / claim.l2) / claim.noise
+    if not math.isclose(mu, annex.mu, rel_tol=SLACK):
+        raise Rejected(f"the annex says mu {annex.mu:g}, and its distance gives {mu:g}")
+    if annex.mu > claim.mu_limit * (1 + SLACK):
+        raise Rejected(f"mu is {annex.mu:g}, and the certificate allows {claim.mu_limit:g}")
+    if annex.bound == "gradient":
+        if annex.residual is None:
+            raise Rejected("the annex rests on the gradient, and does not state it")
+        if annex.residual > annex.distance * claim.l2 * claim.rows * (1 + SLACK):
+            raise Rejected("the gradient that the annex states gives a larger distance")
+
+
+def _with_shapes(X: Any, targets: Any, claim: Claim) -> tuple[Any, Any]:
+    """Rows with the intercept's column of ones, and targets (n, k)."""
+    np = _numpy()
+    X, targets = np.asarray(X, dtype=float), np.asarray(targets, dtype=float)
+    if targets.ndim == 1:
+        targets = targets[:, None]
+    if X.ndim == 2 and X.shape[1] == claim.columns - 1:
+        X = np.column_stack([X, np.ones(len(X))])
+    if X.shape != (claim.rows, claim.columns) or targets.shape != (claim.rows, claim.problems):
+        raise Rejected(
+            f"the data have the shapes {X.shape} and {targets.shape}; the certificate is about "
+            f"{claim.rows} rows, {claim.columns} columns and {claim.problems} problems"
+        )
+    if not (np.isfinite(X).all() and np.isin(targets, (0, 1)).all()):
+        raise Rejected("the data have values that are not finite, or targets other than 0 and 1")
+    return X, targets
+
+
+# --- the command line
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """Arguments of the command line, as they were given."""
+
+    certificate: Path | None
+    keys: Sequence[str]
+    model: Path | None = None
+    annex: Path | None = None
+    checkpoint: Path | None = None
+    log: Path | None = None
+    salt: str | None = None
+    identifier: str | None = None
+    data: Path | None = None
+    centre: Path | None = None
+
+
+class Unreadable(Exception):
+    """An argument that cannot be used, in one sentence."""
+
+
+def verify_files(files: Files) -> Verification:
+    """Read what the arguments name, and make every check."""
+    if not files.keys:
+        raise Unreadable("give the owner's public key with --key; nothing else is trusted")
+    if files.certificate is None and files.log is None:
+        raise Unreadable("name a certificate's file, or the export of a log with --log")
+    if (files.salt is None) != (files.identifier is None):
+        raise Unreadable("--salt and --id belong together: give both")
+    checkpoint, arrays = _read_file(files.checkpoint), _arrays(files.data)
+    annex = _read_file(files.annex)
+    with _lines(files.log) as log:
+        evidence = Evidence(
+            keys=tuple(_key(text) for text in files.keys),
+            certificate=_read_file(files.certificate),
+            model=_read_file(files.model),
+            annex=annex.removesuffix(b"\n") if annex is not None else None,
+            checkpoint=_text(checkpoint) if checkpoint is not None else None,
+            log=log,
+            salt=_salt(files.salt) if files.salt is not None else None,
+            identifier=files.identifier,
+            centre=_centre(files.centre),
+            **arrays,
+        )
+        return Verification(evidence).run()
+
+
+def _read_file(path: Path | None) -> bytes | None:
+    try:
+        return path.read_bytes() if path is not None else None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
+
+
+@contextmanager
+def _lines(path: Path | None) -> Iterator[Iterable[bytes] | None]:
+    """The lines of a file, one at a time."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
+    with file:
+        yield file
+
+
+def _text(data: bytes) -> str:
+    return data.decode(errors="replace")  # what was replaced is not what was signed
+
+
+def _key(given: str) -> VerifyKey:
+    """A key as text, or the file that holds it."""
+    try:
+        return VerifyKey.parse(given)
+    except Rejected as error:
+        reason = error
+    if given.count("+") >= 2:
+        raise Unreadable(f"--key: {reason}")
+    try:
+        return VerifyKey.parse(_text(_read_file(Path(given)) or b""))
+    except Rejected as error:
+        raise Unreadable(f"{given} holds no key: {error}") from None
+
+
+def _salt(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise Unreadable("--salt is not hexadecimal; copy all of what you were sent") from None
+
+
+def _arrays(path: Path | None) -> dict[str, Any]:
+    """Rows and targets of an .npz file with the arrays X and y."""
+    if path is None:
+        return {}
+    np = _numpy()
+    try:
+        with np.load(path) as file:
+            return {"rows": file["X"], "targets": file["y"]}
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
+        raise Unreadable(f"{path} is not an .npz file with the arrays X and y") from None
+
+
+def _centre(path: Path | None) -> Any:
+    if path is None:
+        return None
+    np = _numpy()
+    try:
+        return np.load(path).astype(float)
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, EOFError, AttributeError):
+        raise Unreadable(f"{path} is not an .npy file of weights") from None
+
+
+def report(done: Verification) -> str:
+    """The checks as lines, what cannot be proved, and the verdict."""
+    lines = [f"{check.outcome:<13}{check.name:<13}{check.sentence}" for check in done.checks]
+    lines += ["", "No certificate can prove:", *(f"- {sentence}" for sentence in NOT_PROVED), ""]
+    if done.claim is not None and done.claim.not_claimed:
+        lines += ["Not claimed:", *(f"- {sentence}" for sentence in done.claim.not_claimed), ""]
+    return "\n".join([*lines, verdict(done)])
+
+
+def verdict(done: Verification) -> str:
+    """One sentence: how many checks failed, held, and were not made."""
+    counts = Counter(check.outcome for check in done.checks)
+    made = f"of {len(done.checks)} checks"
+    held = f"{counts['ok']} held and {counts['not checked']} were not made"
+    if counts["FAILED"]:
+        return f"Do not rely on this: {made} {counts['FAILED']} failed, {held}."
+    return f"Nothing failed: {made} {held}."
+
+
+def report_json(done: Verification) -> str:
+    """The same as one JSON object."""
+    content = {
+        "failed": done.failed,
+        "verdict": verdict(done),
+        "checks": [asdict(check) for check in done.checks],
+        "claim": asdict(done.claim) if done.claim is not None else None,
+        "not_proved": NOT_PROVED,
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description="Check a certificate of unfit. Exit status: 0 nothing failed, 1 a check "
+        "failed, 2 an argument cannot be used.",
+    )
+    parser.add_argument("certificate", nargs="?", type=Path, help="the certificate's file")
+    add = parser.add_argument
+    add("--key", dest="keys", action="append", default=[], help="the owner's key, or its file")
+    add("--model", type=Path, help="the released file that the certificate is about")
+    add("--annex", type=Path, help="the sealed annex, for auditors")
+    add("--checkpoint", type=Path, help="an older checkpoint of the log, which you kept")
+    add("--log", type=Path, help="the export of the whole log; also without a certificate")
+    add("--salt", help="the salt that you were sent, in hexadecimal; with --id")
+    add("--id", dest="identifier", help="your id, as in the owner's records; with --salt")
+    add("--data", type=Path, help="the remaining rows, for auditors: .npz with X and y")
+    add("--centre", type=Path, help="the weights before noise, for auditors: .npy")
+    add("--json", dest="as_json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check what the command line names, and print it."""
+    given = vars(_parser().parse_args(arguments))
+    as_json = given.pop("as_json")
+    try:
+        done = verify_files(Files(**given))
+    except (Unreadable, MissingLibrary) as error:
+        print(f"verify: {error}", file=sys.stderr)
+        return 2
+    print(report_json(done) if as_json else report(done))
+    return 1 if done.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -23,6 +23,7 @@ from unfit.cli import (
     status,
     tokens,
     train,
+    verify,
 )
 
 app = typer.Typer(
@@ -30,7 +31,8 @@ app = typer.Typer(
     help=(
         "Linear classifiers that can forget. Create a workspace with `unfit init DATA`, then "
         "train, predict, forget, status, audit, retrain, export; `unfit serve` puts it on the "
-        "network. Exit codes: 0 done, 1 an audit found that somebody is not forgotten, "
+        "network; `unfit verify` checks a certificate that somebody gave you. Exit codes: 0 done, "
+        "1 an audit found that somebody is not forgotten, or a certificate does not hold, "
         "2 an error, explained in a sentence, that changed nothing, 3 an audit cannot tell, "
         "4 an id matched nobody (forget --strict)."
     ),
@@ -51,6 +53,7 @@ app.command("export")(export.export)
 app.command("certificate")(certificate.certificate)
 app.add_typer(certificate.log_app, name="log")
 app.add_typer(certificate.key_app, name="key")
+app.command("verify")(verify.verify)
 app.command("serve")(serve.serve)
 app.command("worker")(serve.worker)
 app.add_typer(tokens.app, name="token")

@@ -1,0 +1,687 @@
+"""The verifier: what holds is accepted, and nothing else is."""
+
+import ast
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import cryptography
+import mpmath
+import numpy as np
+import pytest
+from certificates import DELTA, EPSILON, NOISE, ORIGIN, SALT, Owner
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save
+from scipy import stats
+from typer.testing import CliRunner
+
+from unfit.certify import verify
+from unfit.certify.accountant import epsilon_of
+from unfit.certify.bundle import bundle, export_lines, read
+from unfit.certify.envelope import open_sealed, seal
+from unfit.certify.keys import SigningKey
+from unfit.certify.log import (
+    Frontier,
+    checkpoint,
+    entry_digest,
+    inclusion_proof,
+    leaf_hash,
+    proof_text,
+)
+from unfit.certify.statement import (
+    Annex,
+    Claim,
+    annex_bytes,
+    parse_annex,
+    parse_statement,
+    statement_bytes,
+)
+from unfit.certify.verify import ANNEX_TYPE, Evidence, Verification
+from unfit.cli import app
+from unfit.errors import BadInput
+
+CHECKS = [
+    "file",
+    "key",
+    "signature",
+    "inclusion",
+    "log",
+    "consistency",
+    "claim",
+    "releases",
+    "model",
+    "person",
+    "annex",
+    "distance",
+    "noise",
+]
+
+
+@pytest.fixture(scope="module")
+def owner() -> Owner:
+    """A training and six deletions."""
+    made = Owner()
+    made.train()
+    for row in (17, 3, 250, 399, 20, 21):
+        made.forget(row)
+    return made
+
+
+def everything(owner: Owner, index: int = 4, **changes: object) -> Evidence:
+    """All that an auditor could have of one certificate."""
+    rows = owner.remaining[index]
+    full = Evidence(
+        keys=(owner.key.public,),
+        certificate=owner.bundle(index, annex=True, since=3),
+        model=owner.models[index],
+        annex=owner.annexes[index],
+        checkpoint=owner.checkpoint(3),
+        log=owner.export().splitlines(keepends=True),
+        salt=SALT,
+        identifier="person-399",
+        centre=owner.centres[index],
+        rows=owner.X[rows],
+        targets=owner.y[rows],
+    )
+    return replace(full, **changes)  # type: ignore[arg-type]
+
+
+def outcomes(evidence: Evidence) -> dict[str, str]:
+    return {check.name: check.outcome for check in Verification(evidence).run().checks}
+
+
+def sentence(evidence: Evidence, name: str) -> str:
+    """What a check says that must have failed."""
+    done = Verification(evidence).run()
+    check = next(check for check in done.checks if check.name == name)
+    assert check.outcome == "FAILED", check
+    assert done.failed
+    return check.sentence
+
+
+def test_what_holds_is_accepted(owner: Owner) -> None:
+    assert outcomes(everything(owner)) == dict.fromkeys(CHECKS, "ok")
+
+
+@pytest.mark.parametrize("index", range(7))
+def test_every_certificate_of_the_log(owner: Owner, index: int) -> None:
+    rows = owner.remaining[index]
+    evidence = everything(owner, index, identifier=None, salt=None, targets=owner.y[rows][:, None])
+    expected = dict.fromkeys(CHECKS, "ok") | {"person": "not checked"}
+    assert outcomes(evidence) == expected
+
+
+def test_what_is_not_given_is_not_checked(owner: Owner) -> None:
+    found = outcomes(Evidence(keys=(owner.key.public,), certificate=owner.bundle(0)))
+    made = {"file", "key", "signature", "inclusion", "claim"}
+    assert found == {name: "ok" if name in made else "not checked" for name in CHECKS}
+
+
+# --- changed, cut and foreign files
+
+
+def flips(owner: Owner, count: int, rng: random.Random) -> None:
+    """Flip one bit at a time in what is handed on, and in what is compared with it."""
+    evidence = Evidence(
+        keys=(owner.key.public,),
+        certificate=owner.bundle(4, annex=True, since=3),
+        model=owner.models[4],
+        annex=owner.annexes[4],
+    )
+    assert not Verification(evidence).run().failed
+    parts = {name: getattr(evidence, name) for name in ("certificate", "model", "annex")}
+    for _ in range(count):
+        name = rng.choices(list(parts), [len(part) for part in parts.values()])[0]
+        changed = bytearray(parts[name])
+        bit = rng.randrange(8 * len(changed))
+        changed[bit // 8] ^= 1 << bit % 8
+        done = Verification(replace(evidence, **{name: bytes(changed)})).run()
+        assert done.failed, f"bit {bit} of the {name} was flipped, and nothing was noticed"
+
+
+def test_a_flipped_bit_is_noticed(owner: Owner) -> None:
+    flips(owner, 500, random.Random(0))
+
+
+@pytest.mark.slow
+def test_ten_thousand_flipped_bits_are_noticed(owner: Owner) -> None:
+    flips(owner, 10_000, random.Random(1))
+
+
+def test_a_flipped_bit_of_a_log_or_a_checkpoint_is_noticed(owner: Owner) -> None:
+    rng = random.Random(2)
+    export, older = owner.export(), owner.checkpoint(3).encode()
+    for data, at in ((export, "log"), (older, "checkpoint")):
+        for _ in range(300):
+            changed = bytearray(data)
+            changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            evidence = Evidence(
+                keys=(owner.key.public,),
+                log=(bytes(changed) if at == "log" else export).splitlines(keepends=True),
+                checkpoint=bytes(changed if at == "checkpoint" else older).decode(errors="replace"),
+            )
+            assert Verification(evidence).run().failed
+
+
+def test_cut_files_are_noticed(owner: Owner) -> None:
+    whole, export = owner.bundle(4, annex=True), owner.export()
+    rng = random.Random(3)
+    for _ in range(100):
+        cut = whole[: rng.randrange(len(whole))]
+        assert "cut short" in sentence(everything(owner, certificate=cut), "file")
+        part = export[: rng.randrange(len(export))].splitlines(keepends=True)
+        said = sentence(everything(owner, log=part), "log")
+        assert re.search("cut short|damaged", said)
+
+
+def test_bytes_that_mean_the_same_are_refused(owner: Owner) -> None:
+    """Blanks, another order, repeated names, other base64: nothing of it was written by unfit."""
+    whole = owner.bundle(4, annex=True)
+    content = json.loads(whole)
+    pretty = json.dumps(content, indent=1).encode() + b"\n"
+    turned = json.dumps(dict(reversed(content.items())), separators=(",", ":")).encode() + b"\n"
+    repeated = whole.replace(b'{"annex"', b'{"annex":{},"annex"')
+    escaped = whole.replace(b'"mediaType"', b'"\\u006dediaType"')
+    for changed in (pretty, turned, repeated, escaped, whole + b"\n", b" " + whole, whole[:-1]):
+        assert changed != whole
+        assert sentence(everything(owner, certificate=changed), "file")
+    content["annex"]["signatures"][0]["keyid"] = "example.org/churn+00000000"
+    renamed = verify.canonical(content) + b"\n"
+    assert "names the key" in sentence(everything(owner, certificate=renamed), "annex")
+    content = json.loads(whole)
+    content["extra"] = 1
+    unknown = verify.canonical(content) + b"\n"
+    assert "field 'extra'" in sentence(everything(owner, certificate=unknown), "file")
+
+
+def test_another_key(owner: Owner) -> None:
+    other = SigningKey.generate(ORIGIN).public
+    stranger = everything(owner, keys=(other,))
+    assert f"and you gave {other.id}" in sentence(stranger, "key")
+    assert "none of the given keys signed this" in sentence(stranger, "signature")
+    found = outcomes(stranger)
+    assert "ok" not in {found[name] for name in CHECKS if name != "file"}
+    both = everything(owner, keys=(other, owner.key.public))
+    assert set(outcomes(both).values()) == {"ok"}
+
+
+def test_newer_versions_say_so(owner: Owner) -> None:
+    whole = owner.bundle(4)
+    newer = whole.replace(b"certificate.v1+json", b"certificate.v2+json")
+    assert "use a newer verifier" in sentence(everything(owner, certificate=newer), "file")
+    payload = open_sealed(owner.entries[4], [owner.key.public]).payload
+    entry = owner.sealed(payload.replace(b"certificate:v1", b"certificate:v2"))
+    found = everything(owner, certificate=logged(owner, [entry], 0))
+    assert "use a newer verifier" in sentence(found, "signature")
+    export = owner.export().replace(b"log.v1+jsonl", b"log.v2+jsonl").splitlines(keepends=True)
+    assert "newer version" in sentence(everything(owner, log=export), "log")
+
+
+def logged(owner: Owner, entries: list[bytes], index: int, key: SigningKey | None = None) -> bytes:
+    """A bundle from a log of other entries."""
+    signer = key or owner.key
+    leaves = [leaf_hash(entry) for entry in entries]
+    frontier = Frontier()
+    for leaf in leaves:
+        frontier = frontier.append(leaf)
+    signed = checkpoint(signer.public.name, frontier.size, frontier.root, signer)
+    return bundle(entries[index], proof_text(index, inclusion_proof(index, leaves), signed))
+
+
+def test_a_checkpoint_of_another_log(owner: Owner) -> None:
+    other = SigningKey.generate("example.org/other")
+    keys = (owner.key.public, other.public)
+    mixed = everything(owner, keys=keys, certificate=logged(owner, owner.entries, 4, other))
+    assert "not of the signer's" in sentence(mixed, "inclusion")
+    foreign = checkpoint("example.org/other", 3, bytes(32), other)
+    for evidence in (
+        everything(owner, keys=keys, checkpoint=foreign),
+        everything(owner, keys=keys, checkpoint=foreign, log=None),
+    ):
+        assert "another log, example.org/other" in sentence(evidence, "consistency")
+
+
+def test_a_certificate_that_is_not_in_the_log(owner: Owner) -> None:
+    parts = read(owner.bundle(4))
+    swapped = bundle(owner.entries[3], parts.proof)
+    assert "not in the log" in sentence(everything(owner, certificate=swapped), "inclusion")
+    elsewhere = parts.proof.replace("index 4", "index 3")
+    moved = bundle(parts.certificate, elsewhere)
+    assert "not in the log" in sentence(everything(owner, certificate=moved), "inclusion")
+
+
+# --- the log
+
+
+def test_a_log_alone(owner: Owner) -> None:
+    lines = owner.export().splitlines(keepends=True)
+    found = outcomes(Evidence(keys=(owner.key.public,), log=lines, checkpoint=owner.checkpoint(3)))
+    assert found == {"log": "ok", "consistency": "ok", "releases": "ok"}
+
+
+def test_a_log_that_was_tampered_with(owner: Owner) -> None:
+    lines = owner.export().splitlines(keepends=True)
+    head, *entries, last = lines
+    swapped = [head, entries[1], entries[0], *entries[2:], last]
+    assert "entry 0 of the log is missing" in sentence(everything(owner, log=swapped), "log")
+    left_out = [head, *entries[:-1], last]
+    assert "do not give the signed root" in sentence(everything(owner, log=left_out), "log")
+    longer = [*lines, entries[0]]
+    assert "lines after" in sentence(everything(owner, log=longer), "log")
+    assert "not the export of a log" in sentence(everything(owner, log=entries), "log")
+    assert "first line is missing" in sentence(everything(owner, log=[]), "log")
+
+
+def rewritten(owner: Owner, index: int, **changes: object) -> list[bytes]:
+    """The same log after an owner who lies has changed a claim and signed the rest anew."""
+    found: list[bytes] = []
+    for at, entry in enumerate(owner.entries):
+        claim, subjects = parse_statement(open_sealed(entry, [owner.key.public]).payload)
+        previous = entry_digest(found[-1]) if found else None
+        given = changes if at == index else {}
+        claim = replace(claim, **{"previous": previous, **given})  # type: ignore[arg-type]
+        found.append(owner.sealed(statement_bytes(claim, *subjects[0])))
+    return found
+
+
+def exported(owner: Owner, entries: list[bytes]) -> list[bytes]:
+    frontier = Frontier()
+    for entry in entries:
+        frontier = frontier.append(leaf_hash(entry))
+    return list(export_lines(entries, checkpoint(ORIGIN, frontier.size, frontier.root, owner.key)))
+
+
+def test_a_rewritten_log_is_noticed_by_who_kept_a_checkpoint(owner: Owner) -> None:
+    forged = rewritten(owner, 1, request="request-18")
+    keys, kept = (owner.key.public,), owner.checkpoint(3)
+    alone = Evidence(keys=keys, log=exported(owner, forged))
+    assert not Verification(alone).run().failed
+    assert "was rewritten" in sentence(replace(alone, checkpoint=kept), "consistency")
+    shorter = Evidence(keys=keys, log=exported(owner, owner.entries[:2]), checkpoint=kept)
+    assert "the log has fewer" in sentence(shorter, "consistency")
+    certificate = logged(owner, forged, 4)
+    without_log = Evidence(keys=keys, certificate=certificate, checkpoint=kept)
+    assert outcomes(without_log)["consistency"] == "not checked"
+    same_size = Evidence(keys=keys, certificate=certificate, checkpoint=owner.checkpoint())
+    assert "was rewritten" in sentence(same_size, "consistency")
+    both = Evidence(keys=keys, certificate=owner.bundle(4), log=exported(owner, forged))
+    assert "different logs" in sentence(both, "log")
+
+
+def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
+    for size in range(8):
+        evidence = everything(
+            owner,
+            log=None,
+            certificate=owner.bundle(4, since=size),
+            checkpoint=owner.checkpoint(size),
+        )
+        assert outcomes(evidence)["consistency"] == "ok"
+    other = everything(owner, log=None, checkpoint=owner.checkpoint(2))
+    assert outcomes(other)["consistency"] == "not checked"
+    bare = everything(owner, log=None, certificate=owner.bundle(4), checkpoint=owner.checkpoint())
+    assert outcomes(bare)["consistency"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("index", "changes", "name", "reason"),
+    [
+        (2, {"previous": "ab" * 32}, "log", "entry 2 of the log does not name the entry before"),
+        (0, {"previous": "ab" * 32}, "log", "entry 0 of the log does not name the entry before"),
+        (3, {"model_uuid": "another"}, "log", "entry 3 of the log is of another model"),
+        (3, {"version": 2}, "releases", "entry 3 of the log is of an earlier version"),
+        (3, {"version": 3}, "releases", "same version as the one before, but differs"),
+        (3, {"releases": 2}, "releases", "entry 3 of the log counts 2 releases, and there were 3"),
+        (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "claims mu 0.4 for all"),
+    ],
+)
+def test_a_log_whose_account_is_wrong(
+    owner: Owner, index: int, changes: dict[str, object], name: str, reason: str
+) -> None:
+    log = exported(owner, rewritten(owner, index, **changes))
+    assert reason in sentence(Evidence(keys=(owner.key.public,), log=log), name)
+
+
+def test_two_requests_of_one_version_are_one_release(owner: Owner) -> None:
+    """Both get a certificate; the second one counts no release more."""
+    first = rewritten(owner, -1)[:3]
+    claim, subjects = parse_statement(open_sealed(first[-1], [owner.key.public]).payload)
+    again = replace(claim, request="another", previous=entry_digest(first[-1]))
+    entries = [*first, owner.sealed(statement_bytes(again, *subjects[0]))]
+    evidence = Evidence(keys=(owner.key.public,), log=exported(owner, entries))
+    assert not Verification(evidence).run().failed
+
+
+# --- the claim, the person, the model
+
+
+def reissued(owner: Owner, change: Callable[[Claim], Claim]) -> bytes:
+    claim, subjects = parse_statement(open_sealed(owner.entries[4], [owner.key.public]).payload)
+    return logged(owner, [owner.sealed(statement_bytes(change(claim), *subjects[0]))], 0)
+
+
+def test_a_claim_that_its_mu_does_not_allow(owner: Owner) -> None:
+    def with_changes(**changes: float) -> Evidence:
+        return everything(owner, certificate=reissued(owner, lambda c: replace(c, **changes)))  # type: ignore[arg-type]
+
+    assert outcomes(with_changes())["claim"] == "ok"
+    assert "mu_limit 0.27 allows delta" in sentence(with_changes(mu_limit=0.27), "claim")
+    assert "mu_limit" in sentence(with_changes(delta=0.999e-5), "claim")
+    assert "mu_limit" in sentence(with_changes(epsilon=0.999), "claim")
+    assert "joint_mu" in sentence(with_changes(joint_epsilon=1.5), "claim")
+    low = with_changes(joint_mu=0.2, joint_epsilon=epsilon_of(0.2, DELTA))
+    assert "less than the limit of a single release" in sentence(low, "claim")
+
+
+@pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.01, 0.2681, 0.5, 1.0, 3.0, 10.0])
+def test_delta_against_extended_precision(mu: float) -> None:
+    mpmath.mp.dps = 60
+    for multiple in (0.0, 1e-3, 0.3, 1.0, 3.0, 5.0, 8.0):
+        epsilon = mu * multiple
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        exact = mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+        assert abs(verify.delta_of(epsilon, mu) / exact - 1) < 1e-10
+
+
+def test_delta_at_the_ends() -> None:
+    assert verify.delta_of(1.0, 0.0) == 0.0
+    assert verify.delta_of(1.0, 1e-9) == 0.0
+    assert verify.delta_of(0.0, 100.0) == pytest.approx(1.0, rel=1e-10)
+    assert verify.delta_of(EPSILON, 0.2681) == pytest.approx(1e-5, rel=1e-2)
+
+
+def test_who_was_deleted(owner: Owner) -> None:
+    assert outcomes(everything(owner))["person"] == "ok"
+    for salt, identifier in ((SALT, "person-3"), (SALT[:-1], "person-399"), (SALT, "person-39")):
+        evidence = everything(owner, salt=salt, identifier=identifier)
+        assert "open none of the 1 commitments" in sentence(evidence, "person")
+
+
+def test_another_model(owner: Owner) -> None:
+    assert "not the one" in sentence(everything(owner, model=owner.models[3]), "model")
+    assert "not the one" in sentence(everything(owner, model=b""), "model")
+
+
+# --- the annex and the data
+
+
+def test_annexes_that_do_not_carry_the_claim(owner: Owner) -> None:
+    own = parse_annex(open_sealed(owner.annexes[4], [owner.key.public]).payload)
+
+    def with_annex(annex: Annex, key: SigningKey = owner.key, kind: str = ANNEX_TYPE) -> Evidence:
+        return everything(
+            owner, annex=seal(kind, annex_bytes(annex), key), certificate=owner.bundle(4)
+        )
+
+    assert outcomes(with_annex(own))["annex"] == "ok"
+    for annex, reason in (
+        (replace(own, entry="ab" * 32), "belongs to another certificate"),
+        (replace(own, centre_sha256="ab" * 32), "does not open the commitment"),
+        (replace(own, centre_salt=bytes(16).hex()), "does not open the commitment"),
+        (replace(own, mu=own.mu * 1.001), "its distance gives"),
+        (replace(own, distance=own.distance * 0.9), "its distance gives"),
+        (replace(own, distance=1.0, mu=(1.0 + 1e-9) / NOISE), "the certificate allows"),
+        (replace(own, bound="gradient", residual=None), "does not state it"),
+        (replace(own, bound="gradient", residual=1e3), "gives a larger distance"),
+    ):
+        assert reason in sentence(with_annex(annex), "annex")
+    stranger = SigningKey.generate(ORIGIN)
+    assert "none of the given keys" in sentence(with_annex(own, stranger), "annex")
+    assert "should hold" in sentence(with_annex(own, kind="application/x"), "annex")
+    of_another = everything(owner, annex=owner.annexes[3])
+    assert "belongs to another certificate" in sentence(of_another, "annex")
+
+
+def test_the_distance_is_measured_on_the_rows(owner: Owner) -> None:
+    """Three classes of lies: a row that was to be deleted, a centre that was not updated, a smaller
+    distance than there is."""
+    rows = owner.remaining[4]
+    still_there = np.append(rows[1:], 399)  # deleted in this very version
+    wrong = everything(owner, rows=owner.X[still_there], targets=owner.y[still_there])
+    assert "and the annex says" in sentence(wrong, "distance")
+    assert "the certificate is about 396 rows" in sentence(
+        everything(owner, rows=owner.X[rows[1:]], targets=owner.y[rows[1:]]), "distance"
+    )
+    assert "targets other than 0 and 1" in sentence(
+        everything(owner, targets=owner.y[rows] * 2 - 1), "distance"
+    )
+    stale = everything(owner, centre=owner.centres[0])
+    assert "not the one that the certificate is committed to" in sentence(stale, "distance")
+    assert "shape" in sentence(everything(owner, centre=owner.centres[4][:, 1:]), "distance")
+    with_ones = np.column_stack([owner.X[rows], np.ones(len(rows))])
+    assert outcomes(everything(owner, rows=with_ones))["distance"] == "ok"
+
+
+def test_distance_to_optimum_against_scipy(owner: Owner) -> None:
+    """From a centre that is far off, against another minimiser."""
+    from scipy.optimize import minimize
+
+    X, y, l2 = np.column_stack([owner.X, np.ones(400)]), owner.y, 0.01
+
+    def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = X @ w
+        value = np.logaddexp(0, margin).sum() - y @ margin + 2 * (w @ w)
+        return value, X.T @ (1 / (1 + np.exp(-margin)) - y) + 4 * w
+
+    best = minimize(objective, np.zeros(6), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    for scale in (0.0, 1.0, 30.0):
+        centre = best + scale * np.random.default_rng(1).standard_normal(6)
+        low, high = verify.distance_to_optimum(X, y[:, None], centre[None], l2)
+        assert low <= np.linalg.norm(centre - best) + 1e-7
+        assert high >= np.linalg.norm(centre - best) - 1e-7
+        assert high - low < 1e-9
+
+
+def test_noise_that_is_missing_or_too_much(owner: Owner) -> None:
+    centre = owner.centres[4]
+    for factor in (0.0, 0.01, 20.0):
+        drawn = np.random.default_rng(5).standard_normal(centre.shape)
+        model = save({"weights": centre + factor * NOISE * drawn})
+        assert "and should be 0.01" in sentence(everything(owner, model=model), "noise")
+    assert "no float64 array" in sentence(everything(owner, model=b"not a model"), "noise")
+    flat = save({"weights": np.zeros((1, 3))})
+    assert "different shapes" in sentence(everything(owner, model=flat), "noise")
+
+
+@given(st.integers(1, 5000), st.floats(0.01, 5))
+def test_honest_noise_is_called_so(count: int, ratio: float) -> None:
+    """The bound is never below the probability, by SciPy's chi-squared distribution."""
+    squares = count * ratio
+    tail = stats.chi2.cdf if ratio < 1 else stats.chi2.sf
+    assert verify.noise_luck(squares, count) >= 2 * min(0.5, tail(squares, count)) * (1 - 1e-9)
+
+
+def test_noise_of_half_the_size_is_told_from_enough_weights() -> None:
+    assert verify.noise_luck(1000 * 0.25, 1000) < 1e-100
+    assert verify.noise_luck(1000 * 4.0, 1000) < 1e-100
+    assert verify.noise_luck(1000.0, 1000) == 1.0
+
+
+def test_the_zip_file_of_an_export_is_read() -> None:
+    import io
+    import zipfile
+
+    weights, buffer = np.arange(6.0).reshape(2, 3), io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        file.writestr("model.safetensors", save({"weights": weights}))
+    assert (verify.weights_in(buffer.getvalue()) == weights).all()
+
+
+# --- the command line, and the file on its own
+
+
+@pytest.fixture(scope="module")
+def folder(owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Everything as files."""
+    made, rows = tmp_path_factory.mktemp("handed-on"), owner.remaining[4]
+    (made / "certificate.json").write_bytes(owner.bundle(4, annex=True))
+    (made / "key.txt").write_text(owner.key.public.text + "\n")
+    (made / "model.safetensors").write_bytes(owner.models[4])
+    (made / "annex.json").write_bytes(owner.annexes[4] + b"\n")
+    (made / "old.checkpoint").write_text(owner.checkpoint(3))
+    (made / "log.jsonl").write_bytes(owner.export())
+    np.savez(made / "rows.npz", X=owner.X[rows], y=owner.y[rows])
+    np.save(made / "centre.npy", owner.centres[4])
+    return made
+
+
+FULL = [
+    "certificate.json",
+    *("--key", "key.txt", "--model", "model.safetensors", "--annex", "annex.json"),
+    *("--checkpoint", "old.checkpoint", "--log", "log.jsonl"),
+    *("--salt", SALT.hex(), "--id", "person-399"),
+]
+AUDIT = ["--data", "rows.npz", "--centre", "centre.npy"]
+
+
+def test_both_command_lines_say_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    assert verify.main([*FULL, *AUDIT]) == 0
+    printed = capsys.readouterr().out
+    result = CliRunner().invoke(app, ["verify", *FULL, *AUDIT])
+    assert (result.exit_code, result.output) == (0, printed)
+    assert [line.split()[1] for line in printed.splitlines()[: len(CHECKS)]] == CHECKS
+    assert all(line.startswith("ok ") for line in printed.splitlines()[: len(CHECKS)])
+    assert "No certificate can prove:" in printed
+    for promise in ("all the rows there are", "copies", "before a deletion", "process was run"):
+        assert promise in printed
+    assert "releases from before a deletion" in printed
+    assert printed.endswith("Nothing failed: of 13 checks 13 held and 0 were not made.\n")
+
+
+def test_json_and_exit_status(folder: Path, owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    run = CliRunner().invoke
+    given = ["verify", "certificate.json", "--key", owner.key.public.text, "--json"]
+    found = json.loads(run(app, given).output)
+    assert found["failed"] is False
+    assert found["claim"]["epsilon"] == 1.0
+    assert len(found["not_proved"]) == 5
+    result = run(app, [*given, "--salt", SALT.hex(), "--id", "nobody"])
+    found = json.loads(result.output)
+    assert (result.exit_code, found["failed"]) == (1, True)
+    assert "Do not rely on this: of 13 checks 1 failed" in found["verdict"]
+    assert run(app, ["verify", "--log", "log.jsonl", "--key", "key.txt"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["certificate.json"], "give the owner's public key with --key"),
+        (["--key", "key.txt"], "name a certificate's file, or the export of a log"),
+        (["nowhere.json", "--key", "key.txt"], "nowhere.json cannot be read: No such file"),
+        (["certificate.json", "--key", "no.txt"], "no.txt cannot be read: No such file"),
+        (["certificate.json", "--key", "log.jsonl"], "log.jsonl holds no key"),
+        (["certificate.json", "--key", "a+b+c"], "--key: "),
+        (["certificate.json", "--key", "."], "cannot be read: Is a directory"),
+        ([*FULL[:3], "--log", "nowhere"], "nowhere cannot be read"),
+        ([*FULL[:3], "--salt", "00"], "--salt and --id belong together"),
+        ([*FULL[:3], "--salt", "xy", "--id", "7"], "--salt is not hexadecimal"),
+        ([*FULL[:3], "--data", "key.txt"], "key.txt is not an .npz file with the arrays X and y"),
+        ([*FULL[:3], "--data", "centre.npy"], "centre.npy is not an .npz file"),
+        ([*FULL[:3], "--data", "nowhere"], "nowhere cannot be read"),
+        ([*FULL[:3], "--centre", "key.txt"], "key.txt is not an .npy file of weights"),
+        ([*FULL[:3], "--centre", "rows.npz"], "rows.npz is not an .npy file of weights"),
+    ],
+)
+def test_arguments_that_cannot_be_used(
+    folder: Path,
+    arguments: list[str],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(folder)
+    assert verify.main(arguments) == 2
+    said = capsys.readouterr()
+    assert reason in said.err
+    assert (said.out, said.err.count("\n")) == ("", 1)
+
+
+def test_the_file_imports_the_standard_library_and_cryptography() -> None:
+    tree = ast.parse(Path(verify.__file__).read_text())
+    imported = {
+        alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    } | {
+        (node.module or "").partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert imported - sys.stdlib_module_names == {"cryptography", "numpy"}
+    at_the_top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not re.search("numpy|cryptography", " ".join(ast.dump(node) for node in at_the_top))
+
+
+def alone(tmp_path: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a copy of the file in an isolated Python whose only package is cryptography."""
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    site = Path(cryptography.__file__).parents[1]
+    for name in ("cryptography", "cffi", "_cffi_backend*", "pycparser", "typing_extensions.py"):
+        for found in site.glob(name):
+            os.symlink(found, packages / found.name)
+    shutil.copy(verify.__file__, tmp_path / "verify.py")
+    code = (
+        "import importlib.util, runpy, sys\n"
+        f"sys.path.append({str(packages)!r})\n"
+        "for name in ('unfit', 'numpy', 'scipy', 'typer'):\n"
+        "    assert importlib.util.find_spec(name) is None, name\n"
+        f"sys.argv = ['verify.py', *{list(arguments)!r}]\n"
+        f"runpy.run_path({str(tmp_path / 'verify.py')!r}, run_name='__main__')\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_the_file_runs_alone(tmp_path: Path, folder: Path) -> None:
+    done = alone(tmp_path, folder, *FULL)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("of 13 checks 11 held and 2 were not made.\n")
+
+
+def test_alone_with_data_it_asks_for_numpy(tmp_path: Path, folder: Path) -> None:
+    done = alone(tmp_path, folder, *FULL, *AUDIT)
+    assert done.returncode == 2
+    assert "pip install numpy" in done.stderr
+
+
+def test_without_cryptography_it_says_what_to_install(folder: Path) -> None:
+    command = [sys.executable, "-I", "-S", verify.__file__, *FULL]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "pip install cryptography" in done.stderr
+
+
+def test_the_command_loads_nothing_that_computes(folder: Path) -> None:
+    code = (
+        "import sys\nfrom typer.testing import CliRunner\nfrom unfit.cli import app\n"
+        f"result = CliRunner().invoke(app, ['verify', *{FULL!r}])\n"
+        "assert result.exit_code == 0, result.output\n"
+        "print(*sys.modules)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    heavy = {"numba", "numpy", "scipy", "sklearn", "pyarrow", "sqlalchemy", "rich"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_a_bundle_of_what_is_no_certificate(owner: Owner) -> None:
+    with pytest.raises(BadInput, match="certificate's envelope is damaged"):
+        bundle(b"nothing", "proof")
+    with pytest.raises(BadInput, match="not in normal form"):
+        bundle(json.dumps(json.loads(owner.entries[0])).encode(), "proof")
+    with pytest.raises(BadInput, match="not a certificate of unfit"):
+        read(b"{}\n")
