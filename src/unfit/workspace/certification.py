@@ -148,8 +148,14 @@ class EntryMaker:
         if last is None or last.version != active.number:
             return None
         claim, (subject,) = parse_statement(last.statement.encode())
+        digest, squares = subject.sha256, last.mu_squares
+        if kind == "withdrawn":  # counted as a release, of nothing, at the limit
+            digest, squares = hashlib.sha256(b"").hexdigest(), squares + claim.mu_limit**2
         claim = replace(
             claim,
+            releases=last.releases + (kind == "withdrawn"),
+            joint_mu=math.sqrt(squares),
+            joint_epsilon=epsilon_of(math.sqrt(squares), claim.delta),
             request=OCCASIONS[kind],
             version=self.number,
             earlier_version=active.number,
@@ -158,8 +164,7 @@ class EntryMaker:
             deleted=self._deleted,
             commitments=tuple(sorted(one.commitment for one in self._salts)),
         )
-        digest = hashlib.sha256(b"").hexdigest() if kind == "withdrawn" else subject.sha256
-        return self._entry(kind, claim, digest, last.mu_squares, None)
+        return self._entry(kind, claim, digest, squares, None)
 
     def _entry(
         self, kind: Kind, claim: Claim, digest: str, squares: float, annex: str | None
