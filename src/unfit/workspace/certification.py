@@ -6,6 +6,7 @@ at noise, and nothing of the weights before noise is in what is signed.
 """
 
 import hashlib
+import logging
 import math
 import os
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ from unfit.workspace.model import Card
 from unfit.workspace.session import Session
 from unfit.workspace.signing import signed
 
+log = logging.getLogger("unfit")
 Kind = Literal["trained", "updated", "retrained", "withdrawn", "kept"]
 OCCASIONS: dict[Kind, str] = {
     "trained": "training",
@@ -114,14 +116,15 @@ class EntryMaker:
 
     def of_release(self, kind: Kind, release: Release) -> NewCertificate:
         """For a version that is released now."""
-        last, now = self._last, self.session.clock()
+        last = self._last
         squares = release.claimed**2 + (0.0 if last is None else last.mu_squares)
         releases = 1 + (0 if last is None else last.releases)
         salts, salt = self._salts, os.urandom(32)
         polished = release.ready.polished
         centre = np.ascontiguousarray(polished.centre, "<f8").tobytes()
         claim = replace(
-            _claim(self.session, release, kind, self.number, now),
+            _claim(self.session, release, kind, self.number),
+            issued=self._issued,
             deleted=self._deleted,
             releases=releases,
             joint_mu=math.sqrt(squares),
@@ -159,7 +162,7 @@ class EntryMaker:
             request=OCCASIONS[kind],
             version=self.number,
             earlier_version=active.number,
-            issued=rfc3339(self.session.clock()),
+            issued=self._issued,
             code_digest=code_digest(),
             deleted=self._deleted,
             commitments=tuple(sorted(one.commitment for one in self._salts)),
@@ -194,6 +197,20 @@ class EntryMaker:
     def _deleted(self) -> int:
         return self.deleted + (0 if self._last is None else self._last.deleted)
 
+    @property
+    def _issued(self) -> str:
+        """The time, but never before that of the last certificate: a clock may be wrong."""
+        now = self.session.clock()
+        if self._last is None or now >= self._last.at:
+            return rfc3339(now)
+        log.warning(
+            "the clock says %s, and the last certificate was issued at %s: this one is given the "
+            "same time; set the clock right",
+            rfc3339(now),
+            rfc3339(self._last.at),
+        )
+        return rfc3339(self._last.at)
+
     @cached_property
     def _salts(self) -> list[Salt]:
         made = []
@@ -204,7 +221,7 @@ class EntryMaker:
         return made
 
 
-def _claim(session: Session, release: Release, kind: Kind, number: int, now: datetime) -> Claim:
+def _claim(session: Session, release: Release, kind: Kind, number: int) -> Claim:
     """What follows from the release itself; its place among the others is filled in by the log."""
     card, config = release.card, session.config
     return Claim(
@@ -213,7 +230,7 @@ def _claim(session: Session, release: Release, kind: Kind, number: int, now: dat
         request=OCCASIONS[kind],
         version=number,
         earlier_version=None if session.active is None else session.active.number,
-        issued=rfc3339(now),
+        issued=rfc3339(session.clock()),
         theorem="A, version 1: Gaussian release of weights near the optimum",
         loss=card.loss.name,
         epsilon=release.promise.epsilon,
