@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import unfit
 from unfit.core.objective import Rows
 from unfit.methods import METHODS
+from unfit.methods.onestep import STREAM_TOLERANCE
 from unfit.step_size import largest_curvature
 
 QUICK = {"epochs": 20, "batch_size": 64}
@@ -120,7 +121,12 @@ def test_pickled_models_go_on_forgetting(cancer, method):
     X, y = cancer
     clf = model(method).fit(X, y).unlearn([5])
     copy = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(copy.unlearn([6, 7]).coef_, clf.unlearn([6, 7]).coef_)
+    mine, theirs = clf.unlearn([6, 7]).coef_, copy.unlearn([6, 7]).coef_
+    if method in ("fisher", "influence"):  # each goes on until it is so near the optimum
+        atol = 2 * STREAM_TOLERANCE * clf.tol / clf.l2
+        np.testing.assert_allclose(theirs, mine, rtol=0, atol=atol)
+    else:
+        np.testing.assert_array_equal(theirs, mine)
 
 
 def test_the_rows_are_kept_by_reference_and_never_written(cancer):

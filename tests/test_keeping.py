@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 import unfit
 from unfit.methods import METHODS
+from unfit.methods.onestep import STREAM_TOLERANCE
 
 GONE = [17, 4, 250]
 QUICK = {"epochs": 3, "batch_size": 64, "random_state": 0, "l2": 1e-3}
@@ -76,11 +77,12 @@ def test_positions_keep_their_meaning(rows):
     np.testing.assert_array_equal(back.remaining_, kept.remaining_)
     with pytest.raises(ValueError, match=r"rows \[17\] were forgotten already"):
         back.unlearn([17])
-    np.testing.assert_array_equal(back.unlearn([18, 5]).coef_, kept.unlearn([18, 5]).coef_)
+    close = {"rtol": 0, "atol": 2 * STREAM_TOLERANCE * 1e-8 / 1e-3}  # each so near the optimum
+    np.testing.assert_allclose(back.unlearn([18, 5]).coef_, kept.unlearn([18, 5]).coef_, **close)
     assert not back.remaining_[18]
     # and once more, from a copy of the copy
     again = pickle.loads(pickle.dumps(back))
-    np.testing.assert_array_equal(again.unlearn([300]).coef_, kept.unlearn([300]).coef_)
+    np.testing.assert_allclose(again.unlearn([300]).coef_, kept.unlearn([300]).coef_, **close)
 
 
 def test_a_file_is_about_as_large_as_the_rows():

@@ -24,6 +24,7 @@ from unfit.core.predictions import class_probabilities, margins, predicted_class
 from unfit.engines.base import Engine, make_engine
 from unfit.fitted_steps import FittedStepWarning, sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
+from unfit.methods.stream import Stream
 from unfit.progress import ProgressCallback
 from unfit.selection import Labels, positions, some
 from unfit.step_size import UnscaledRowsWarning, overshooting
@@ -401,7 +402,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """What a pickle holds: of rows and labels those that remain, and no statistics."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_data" in state:
-            state["_state"] = replace(self._state, statistics=None, stale_inverse=None, spare=None)
+            stream = None if self._state.stream is None else Stream()  # it goes on with new sums
+            state["_state"] = replace(
+                self._state, statistics=None, stale_inverse=None, spare=None, stream=stream
+            )
             if self._labels is not None:
                 state["_labels"] = self._labels.of_rows(self._data.remaining)
         return state

@@ -121,7 +121,7 @@ class Releases:
             lengths = RowLengths.of(data, data.without(leaving))
         now = self._with_lengths(lengths)
         polished = now.certifier.polish(before, after, data, leaving)
-        centred = replace(after, weights=polished.centre, kept_centre=None)
+        centred = replace(after, weights=polished.centre, kept_centre=None, stream=None)
         if polished.steps:
             centred = replace(centred, statistics=None)
         return Ready(now, centred, polished)

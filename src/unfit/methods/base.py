@@ -22,6 +22,7 @@ from unfit.core.trajectory import Reserve, TrajectoryFile, restore
 from unfit.engines.base import Engine, sgd_engine
 from unfit.errors import Unavailable
 from unfit.knobs import Knob, knob, knobs
+from unfit.methods.stream import Stream
 from unfit.progress import ProgressCallback
 
 Option = int | float | bool | str
@@ -93,7 +94,8 @@ class State:
     centre, or None if nobody prepared them. stale_inverse: one inverse Hessian per
     problem, of these rows but from before the centre moved: a guide. linear_term (k, d): sigma b of
     INFLUENCE's objective. run: DELTAGRAD's stored training; spare: a second file, ready to take
-    the next one, once. own: arrays that a method from outside keeps, by name.
+    the next one, once. stream: what the next requests of a stream need, in memory alone. own:
+    arrays that a method from outside keeps, by name.
     """
 
     method: str
@@ -105,6 +107,7 @@ class State:
     run: Run | None = field(default=None, repr=False)
     spare: Reserve | None = field(default=None, repr=False)
     kept_centre: np.ndarray | None = field(default=None, repr=False)
+    stream: Stream | None = field(default=None, repr=False)
     own: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
 
     @property

@@ -16,6 +16,7 @@ from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
 from unfit.engines.base import Engine
 from unfit.methods.onestep import OneStep
+from unfit.methods.stream import Direction
 
 
 class Fisher(OneStep):
@@ -29,22 +30,13 @@ class Fisher(OneStep):
         "the step."
     )
     roots = True
+    along = Direction(remaining=-1.0, deleted=0.0)
 
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         if self.settings.sigma == 0:
             return weights
         factors = data.factors(weights, None, self.settings.l2 * data.n_remaining)
         return np.asarray(weights + self.noise_of(factors, data.d, rng))
-
-    def step(
-        self,
-        weights: np.ndarray,
-        gradient_remaining: np.ndarray,
-        gradient_deleted: np.ndarray,
-        factors: Sequence[Factor],
-    ) -> np.ndarray:
-        solved = [f.solve(-g) for f, g in zip(factors, gradient_remaining, strict=True)]
-        return np.asarray(weights + np.array(solved))
 
     def noise_of(
         self, factors: Sequence[Factor], d: int, rng: np.random.Generator

@@ -6,15 +6,13 @@ Training minimises the objective plus a linear term sigma b.w, b drawn once; unl
 noise.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
 from unfit.engines.base import Engine
 from unfit.methods.base import State
 from unfit.methods.onestep import OneStep
+from unfit.methods.stream import Direction
 from unfit.progress import ProgressCallback
 
 
@@ -28,6 +26,7 @@ class Influence(OneStep):
         "the pull."
     )
     noise = "objective"
+    along = Direction(remaining=0.0, deleted=1.0)
 
     def train(
         self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
@@ -37,13 +36,3 @@ class Influence(OneStep):
             linear_term = self.settings.sigma * standard_normal(rng, (data.k, data.d))
         weights = self.optimum(data, rng, linear_term=linear_term, progress=progress)
         return State(self.name, weights, data.n_remaining, linear_term=linear_term)
-
-    def step(
-        self,
-        weights: np.ndarray,
-        gradient_remaining: np.ndarray,
-        gradient_deleted: np.ndarray,
-        factors: Sequence[Factor],
-    ) -> np.ndarray:
-        influence = [factor.solve(g) for factor, g in zip(factors, gradient_deleted, strict=True)]
-        return np.asarray(weights + np.array(influence))

@@ -8,9 +8,9 @@ solution to 1e-10. Then the weights do not depend on how they were come by, and 
 before the weights moved serves for the next request too, at d times less than a new Hessian.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
+from unfit.methods.stream import Direction, Request, Stream
+
+STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 
 
 class OneStep(Method):
@@ -39,8 +42,8 @@ class OneStep(Method):
     )
     keeps_sums = True
     roots = False  # whether the method wants roots of the Hessian
+    along: ClassVar[Direction]  # which gradients it steps along
 
-    @abstractmethod
     def step(
         self,
         weights: np.ndarray,
@@ -49,6 +52,11 @@ class OneStep(Method):
         factors: Sequence[Factor],
     ) -> np.ndarray:
         """The next weights, from sums at the current ones; factors are of the remaining rows."""
+        target = self.along.remaining * gradient_remaining
+        if self.along.deleted:
+            target = target + self.along.deleted * gradient_deleted
+        solved = [f.solve(g) for f, g in zip(factors, target, strict=True)]
+        return np.asarray(weights + np.array(solved))
 
     def noise_of(
         self, factors: Sequence[Factor], d: int, rng: np.random.Generator
@@ -61,7 +69,11 @@ class OneStep(Method):
     ) -> State:
         if len(deleted) == 0:
             return state
-        at = replace(state, weights=state.centre, kept_centre=None)
+        if state.stream is not None and self._streams(len(deleted)):
+            followed = self._followed(state, state.stream, data, deleted)
+            if followed is not None:
+                return followed
+        at = replace(state, weights=state.centre, kept_centre=None, stream=None)
         gone, noise = 0, None
         for batch in split(deleted, self.settings.deletion_batch_size):
             if noise is not None:  # the published manner: on from the noisy weights
@@ -81,10 +93,14 @@ class OneStep(Method):
     ) -> tuple[State, np.ndarray | None]:
         """The state at its next centre, and noise for it if a generator is given."""
         W, left = at.weights, at.n - len(batch)
-        if at.statistics is not None and len(batch) <= left and not self._refines:
+        known = at.statistics
+        if known is not None and len(batch) <= left and not self._refines:
             try:
-                weights, noise = self._known(at.statistics, data, batch, rng)
-                return moved(at, weights, left), noise
+                weights, noise = self._known(known, data, batch, rng)
+                stream = None
+                if len(before) == 0 and self._streams(len(batch)):
+                    stream = Stream(statistics=known, waiting=batch)
+                return replace(moved(at, weights, left), stream=stream), noise
             except TooFar:  # so much leaves that what is known does not lead to the rest
                 pass
         rows = data.take(batch)
@@ -100,6 +116,31 @@ class OneStep(Method):
         gradient = data.gradient_sum(W, mask) + ridge * W
         weights, noise = self._stepped(W, gradient, of_deleted, factors, rng)
         return moved(at, weights, left), noise
+
+    def _streams(self, m: int) -> bool:
+        """Whether requests of so many rows can follow each other from one point."""
+        size = self.settings.deletion_batch_size
+        plain = self.settings.sigma == 0 and self.solver != "sgd" and not self._refines
+        return plain and (size is None or m <= size)
+
+    def _followed(
+        self, state: State, stream: Stream, data: Engine, deleted: np.ndarray
+    ) -> State | None:
+        """One more request of a stream, with new sums if they are due; None where so much leaves
+        that no sums lead to the rest."""
+        tol = STREAM_TOLERANCE * self.settings.tol
+        asked = Request(data, deleted, state.centre, self.along, tol)
+        try:
+            weights, stream = stream.answered(asked)
+        except TooFar:
+            renewed = self.prepare(replace(state, stream=None), data).statistics
+            if renewed is None:
+                return None
+            try:
+                weights, stream = Stream(statistics=renewed).answered(asked)
+            except TooFar:
+                return None
+        return replace(moved(state, weights, state.n - len(deleted)), stream=stream)
 
     def _stepped(
         self,
@@ -180,6 +221,8 @@ class OneStep(Method):
 
     def prepare(self, state: State, data: Engine) -> State:
         if state.statistics is not None and state.statistics.factors is not None:
+            return state
+        if state.stream is not None and state.stream.leads:  # until it says otherwise
             return state
         if data.wide():  # no Hessian is made: a step costs n^3 / 3 and a pass anyway
             if state.statistics is None:
