@@ -109,6 +109,7 @@ def test_rounding_is_towards_the_weaker_claim_and_keeps_the_promise(
         ({"version": -1}, "version is not a count"),
         ({"version": True}, "version is not a count"),
         ({"version": 1.5}, "not JSON of this kind"),
+        ({"earlier_version": 1}, "not later than the version before"),
         ({"issued": "yesterday"}, "issued is not a time such as"),
         ({"issued": "2026-01-31T12:00:00+01:00"}, "issued is not a time such as"),
         ({"commitments": ("7",)}, "commitments is not a SHA-256 digest"),

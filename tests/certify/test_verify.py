@@ -1,6 +1,7 @@
 """The verifier: what holds is accepted, and nothing else is."""
 
 import ast
+import hashlib
 import json
 import os
 import random
@@ -213,6 +214,18 @@ def test_another_key(owner: Owner) -> None:
     assert set(outcomes(both).values()) == {"ok"}
 
 
+def test_a_file_cannot_write_lines_of_the_report(owner: Owner) -> None:
+    content = json.loads(owner.bundle(4))
+    trick = "x\nok           signature    \x1b[32mall is well\u202e" + "x" * 1000
+    content["certificate"]["signatures"][0]["keyid"] = trick
+    forged = verify.canonical(content) + b"\n"
+    done = Verification(everything(owner, certificate=forged)).run()
+    printed = verify.report(done)
+    assert not re.search("^ok +signature", printed, re.M)
+    assert all(c.isprintable() or c == "\n" for c in printed)
+    assert max(len(line) for line in printed.splitlines()) < 350
+
+
 def test_newer_versions_say_so(owner: Owner) -> None:
     whole = owner.bundle(4)
     newer = whole.replace(b"certificate.v1+json", b"certificate.v2+json")
@@ -337,8 +350,18 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
         (2, {"previous": "ab" * 32}, "log", "entry 2 of the log does not name the entry before"),
         (0, {"previous": "ab" * 32}, "log", "entry 0 of the log does not name the entry before"),
         (3, {"model_uuid": "another"}, "log", "entry 3 of the log is of another model"),
-        (3, {"version": 2}, "releases", "entry 3 of the log is of an earlier version"),
-        (3, {"version": 3}, "releases", "same version as the one before, but differs"),
+        (
+            3,
+            {"version": 2, "earlier_version": 1},
+            "releases",
+            "entry 3 of the log is of an earlier version",
+        ),
+        (
+            3,
+            {"version": 3, "earlier_version": 2},
+            "releases",
+            "same version as the one before, but differs",
+        ),
         (3, {"releases": 2}, "releases", "entry 3 of the log counts 2 releases, and there were 3"),
         (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "claims mu 0.4 for all"),
     ],
@@ -348,6 +371,33 @@ def test_a_log_whose_account_is_wrong(
 ) -> None:
     log = exported(owner, rewritten(owner, index, **changes))
     assert reason in sentence(Evidence(keys=(owner.key.public,), log=log), name)
+
+
+def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
+    claim, subjects = parse_statement(open_sealed(owner.entries[-1], [owner.key.public]).payload)
+    limit = claim.mu_limit
+    retrained = replace(
+        claim,
+        request="training",
+        version=claim.version + 1,
+        earlier_version=claim.version,
+        deleted=0,
+        previous=entry_digest(owner.entries[-1]),
+    )
+    for releases, joint, reason in (
+        (1, limit, "counts 1 releases, and there were 7"),
+        (7, limit, "for all releases together"),
+        (7, limit * 7**0.5, None),
+        (9, limit * 7**0.5, "for all releases together"),
+        (20, limit * 8**0.5, None),
+    ):
+        again = replace(retrained, releases=releases, joint_mu=joint)
+        entries = [*owner.entries, owner.sealed(statement_bytes(again, *subjects[0]))]
+        evidence = Evidence(keys=(owner.key.public,), log=exported(owner, entries))
+        if reason is None:
+            assert not Verification(evidence).run().failed
+        else:
+            assert reason in sentence(evidence, "releases")
 
 
 def test_two_requests_of_one_version_are_one_release(owner: Owner) -> None:
@@ -392,6 +442,12 @@ def test_delta_against_extended_precision(mu: float) -> None:
 
 
 def test_delta_at_the_ends() -> None:
+    for mu in (1e-320, 1e-200, 1e-20):
+        assert verify.delta_of(0.0, mu) == pytest.approx(mu / np.sqrt(2 * np.pi), rel=1e-4)
+    for epsilon, mu in ((1e300, 1e-300), (1.0, 1e-320), (1e300, 1.0)):
+        assert verify.delta_of(epsilon, mu) == 0.0
+    for epsilon, mu in ((0.0, 1e300), (1.0, 1e155)):
+        assert verify.delta_of(epsilon, mu) == 1.0
     assert verify.delta_of(1.0, 0.0) == 0.0
     assert verify.delta_of(1.0, 1e-9) == 0.0
     assert verify.delta_of(0.0, 100.0) == pytest.approx(1.0, rel=1e-10)
@@ -480,15 +536,49 @@ def test_distance_to_optimum_against_scipy(owner: Owner) -> None:
         assert high - low < 1e-9
 
 
+def of_model(owner: Owner, model: bytes, centre: np.ndarray | None = None) -> Evidence:
+    """What an owner who lies would hand on: a certificate and an annex of another model."""
+    claim, _ = parse_statement(open_sealed(owner.entries[4], [owner.key.public]).payload)
+    annex = parse_annex(open_sealed(owner.annexes[4], [owner.key.public]).payload)
+    used = owner.centres[4] if centre is None else centre
+    digest, salt = hashlib.sha256(used.tobytes()).hexdigest(), bytes.fromhex(annex.centre_salt)
+    claim = replace(claim, centre_commitment=verify.centre_commitment(salt, digest))
+    statement = statement_bytes(claim, "model", hashlib.sha256(model).hexdigest())
+    entry = owner.sealed(statement)
+    annex = replace(annex, entry=entry_digest(entry), centre_sha256=digest)
+    return everything(
+        owner,
+        certificate=logged(owner, [entry], 0),
+        log=None,
+        checkpoint=None,
+        model=model,
+        annex=seal(ANNEX_TYPE, annex_bytes(annex), owner.key),
+        centre=used,
+    )
+
+
 def test_noise_that_is_missing_or_too_much(owner: Owner) -> None:
     centre = owner.centres[4]
-    for factor in (0.0, 0.01, 20.0):
-        drawn = np.random.default_rng(5).standard_normal(centre.shape)
+    assert set(outcomes(of_model(owner, owner.models[4])).values()) == {"ok", "not checked"}
+    drawn = np.random.default_rng(5).standard_normal(centre.shape)
+    for factor in (0.0, 0.01, 20.0, np.nan, np.inf):
         model = save({"weights": centre + factor * NOISE * drawn})
-        assert "and should be 0.01" in sentence(everything(owner, model=model), "noise")
-    assert "no float64 array" in sentence(everything(owner, model=b"not a model"), "noise")
+        assert "and should be 0.01" in sentence(of_model(owner, model), "noise")
+    for model in (b"not a model", b"PK not a zip file", b"", save({"weights": np.zeros(3, "f4")})):
+        assert "no float64 array" in sentence(of_model(owner, model), "noise")
     flat = save({"weights": np.zeros((1, 3))})
-    assert "different shapes" in sentence(everything(owner, model=flat), "noise")
+    assert "different shapes" in sentence(of_model(owner, flat), "noise")
+    other = everything(owner, model=owner.models[3])
+    assert outcomes(other)["noise"] == "not checked"
+
+
+def test_a_centre_that_is_none(owner: Owner) -> None:
+    centre = np.full_like(owner.centres[4], np.nan)
+    evidence = of_model(owner, owner.models[4], centre)
+    assert "not finite" in sentence(evidence, "distance")
+    assert "not finite" in sentence(evidence, "noise")
+    far = owner.centres[4] + 1.0
+    assert "and the annex says" in sentence(of_model(owner, owner.models[4], far), "distance")
 
 
 @given(st.integers(1, 5000), st.floats(0.01, 5))
@@ -503,6 +593,8 @@ def test_noise_of_half_the_size_is_told_from_enough_weights() -> None:
     assert verify.noise_luck(1000 * 0.25, 1000) < 1e-100
     assert verify.noise_luck(1000 * 4.0, 1000) < 1e-100
     assert verify.noise_luck(1000.0, 1000) == 1.0
+    for nothing in (0.0, np.nan, np.inf):
+        assert verify.noise_luck(nothing, 1000) == 0.0
 
 
 def test_the_zip_file_of_an_export_is_read() -> None:

@@ -17,9 +17,11 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 import sys
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -614,6 +616,8 @@ def parse_statement(payload: bytes) -> tuple[Claim, tuple[Subject, ...]]:
     claim = Claim(**_read_record(Claim, statement["predicate"], "the certificate"))
     if not (0 < claim.delta < 1 and claim.noise > 0 and claim.l2 > 0 and claim.releases > 0):
         raise Rejected("the certificate's delta, noise, l2 or count of releases is out of range")
+    if claim.earlier_version is not None and claim.earlier_version >= claim.version:
+        raise Rejected("the certificate's version is not later than the version before it")
     subjects = tuple(_subject(one) for one in as_list(statement["subject"], "the subjects"))
     if not subjects:
         raise Rejected("the statement names no released file")
@@ -710,6 +714,11 @@ class Link(NamedTuple):
     mu_limit: float
     joint_mu: float
     subjects: tuple[Subject, ...]
+
+    @property
+    def released(self) -> tuple[object, ...]:
+        """What all entries of one version have in common."""
+        return self.mu_limit, self.joint_mu, self.subjects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -811,31 +820,29 @@ def check_releases(links: Sequence[Link]) -> None:
     """Whether every entry counts the releases before it: mu adds up as a root of squares.
 
     Entries of one version are about one release. Counting starts with the first release after a
-    deletion, and only a training on nothing but remaining rows starts it anew.
+    deletion, and nothing starts it anew: whoever was deleted sees every release since.
     """
-    sums = [0.0]  # of squared limits, by release
+    sums, started = [0.0], False  # of squared limits, by release
     for index, link in enumerate(links):
         last = links[index - 1] if index else None
         where = f"entry {index} of the log"
+        same = last is not None and link.version == last.version
         if last is not None and link.version < last.version:
             raise Rejected(f"{where} is of an earlier version than the entry before it")
-        if last is not None and link.version == last.version:
-            if link.subjects != last.subjects or link.mu_limit != last.mu_limit:
-                raise Rejected(f"{where} is of the same version as the one before, but differs")
-        else:
-            sums.append(sums[-1] + link.mu_limit**2)
-        counts_on = last is not None and last.deleted > 0 and link.deleted > 0
-        least = 1
-        if counts_on and last is not None:
-            least = last.releases + (link.version != last.version)
+        if last is not None and same and link.released != last.released:
+            raise Rejected(f"{where} is of the same version as the one before, but differs")
+        if not same:
+            sums.append(sums[-1] + link.mu_limit * link.mu_limit)
+        least = last.releases + (not same) if last is not None and started else 1
         if link.releases < least:
             raise Rejected(f"{where} counts {link.releases} releases, and there were {least}")
-        total = sums[-1] - sums[max(0, len(sums) - 1 - link.releases)]
-        if link.joint_mu < math.sqrt(total) * (1 - SLACK):
+        total = math.sqrt(sums[-1] - sums[max(0, len(sums) - 1 - link.releases)])
+        if link.joint_mu < total * (1 - SLACK):
             raise Rejected(
                 f"{where} claims mu {link.joint_mu:g} for all releases together, and they come to "
-                f"{math.sqrt(total):g}"
+                f"{total:g}"
             )
+        started = started or link.deleted > 0
 
 
 # --- arithmetic
@@ -850,15 +857,17 @@ def delta_of(epsilon: float, mu: float) -> float:
     that from 0 to mu, in which nothing cancels; with m = mu e^-u, by Boole's rule on panels that
     double in length, until they add nothing.
     """
-    if mu == 0:
-        return 0.0
+    middle = epsilon / mu if mu else math.inf
+    p = middle - mu / 2
+    if abs(p) > 40:  # beyond the smallest number there is
+        return 0.0 if p > 0 else 1.0
 
     def integrand(u: float) -> float:
         m = mu * math.exp(-u)
-        x = epsilon / m - m / 2
+        x = epsilon / m - m / 2 if m else math.inf
         return m * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
-    rate = abs(epsilon / mu - mu / 2) * (epsilon / mu + mu / 2)  # of decay at u = 0
+    rate = (1 + abs(p)) * (middle + mu / 2)  # of change at u = 0
     low, high, total, parts = 0.0, 1 / (2 + rate), 0.0, 128
     while True:
         step = (high - low) / parts
@@ -876,7 +885,7 @@ def noise_luck(squares: float, count: int) -> float:
     Chernoff's bound of the chi-squared distribution, both sides.
     """
     t = squares / count
-    if t == 0:
+    if not 0 < t < math.inf:
         return 0.0
     return min(1.0, 2 * math.exp(min(0.0, count / 2 * (1 - t + math.log(t)))))
 
@@ -884,21 +893,25 @@ def noise_luck(squares: float, count: int) -> float:
 # --- with the data: NumPy is imported here, and only here
 
 
+_MALFORMED = (ValueError, LookupError, TypeError, RuntimeError, OSError)
+
+
 def weights_in(model: bytes) -> Any:
     """The weights (k, d) in a model's file: safetensors, or the zip file of `unfit export`."""
     np = _numpy()
-    if model.startswith(b"PK"):
-        with zipfile.ZipFile(io.BytesIO(model)) as file:
-            model = file.read("model.safetensors")
     try:
+        if model.startswith(b"PK"):
+            with zipfile.ZipFile(io.BytesIO(model)) as file:
+                model = file.read("model.safetensors")
         start = 8 + int.from_bytes(model[:8], "little")
         tensor = json.loads(model[8:start])["weights"]
         first, last = tensor["data_offsets"]
-        if tensor["dtype"] != "F64":
-            raise ValueError("not float64")
-        return np.frombuffer(model[start + first : start + last], "<f8").reshape(tensor["shape"])
-    except (ValueError, KeyError, TypeError):
-        raise Rejected("the model's file holds no float64 array named weights") from None
+        if tensor["dtype"] == "F64":
+            found = np.frombuffer(model[start + first : start + last], "<f8")
+            return found.reshape(tensor["shape"])
+    except (*_MALFORMED, zipfile.BadZipFile, zlib.error):
+        pass
+    raise Rejected("the model's file holds no float64 array named weights")
 
 
 def _numpy() -> Any:
@@ -971,6 +984,12 @@ class Check:
     sentence: str
 
 
+def printable(text: str) -> str:
+    """One line of text: a file cannot move the cursor, or write lines of the report itself."""
+    plain = "".join(c if c.isprintable() else "?" for c in text)
+    return plain if len(plain) <= 300 else f"{plain[:300]}..."
+
+
 @dataclass
 class Verification:
     """All checks of one certificate, or of a log alone."""
@@ -984,6 +1003,7 @@ class Verification:
     checkpoint: Checkpoint | None = None
     log: Log | None = None
     annex: Annex | None = None
+    has_model: bool = False
 
     @property
     def failed(self) -> bool:
@@ -1011,13 +1031,13 @@ class Verification:
 
     def _check(self, name: str, check: Callable[[], str]) -> None:
         try:
-            self.checks.append(Check(name, "ok", check()))
+            self.checks.append(Check(name, "ok", printable(check())))
         except MissingLibrary:
             raise
         except NotChecked as reason:
-            self.checks.append(Check(name, "not checked", str(reason)))
+            self.checks.append(Check(name, "not checked", printable(str(reason))))
         except Rejected as error:
-            self.checks.append(Check(name, "FAILED", str(error)))
+            self.checks.append(Check(name, "FAILED", printable(str(error))))
 
     def _file(self) -> str:
         self.bundle = read_bundle(self.evidence.certificate or b"")
@@ -1153,6 +1173,7 @@ class Verification:
         found = hashlib.sha256(self.evidence.model).hexdigest()
         for subject in self.subjects:
             if subject.sha256 == found:
+                self.has_model = True
                 return f"the file is the {subject.name} that the certificate is about"
         raise Rejected("the file is not the one that the certificate is about")
 
@@ -1190,6 +1211,8 @@ class Verification:
             raise Rejected("the centre's shape is not that of the certificate's weights")
         if hashlib.sha256(centre.astype("<f8").tobytes()).hexdigest() != self.annex.centre_sha256:
             raise Rejected("the centre is not the one that the certificate is committed to")
+        if not _numpy().isfinite(centre).all():
+            raise Rejected("the centre has values that are not finite")
         return centre
 
     def _distance(self) -> str:
@@ -1207,7 +1230,7 @@ class Verification:
                 f"the centre is {low:.3g} from the optimum of these rows, and the annex says "
                 f"{stated:.3g} at most"
             )
-        if high > stated:
+        if not high <= stated:
             raise NotChecked(
                 f"the optimum of these rows is known here to {high - low:.1g} only, too coarsely"
             )
@@ -1215,8 +1238,8 @@ class Verification:
 
     def _noise(self) -> str:
         claim = self._claimed()
-        if self.evidence.model is None:
-            raise NotChecked("give the released file with --model, and --centre")
+        if self.evidence.model is None or not self.has_model:
+            raise NotChecked("it needs --model, with the file that the certificate is about")
         centre, weights = self._centre(), weights_in(self.evidence.model)
         if weights.shape != centre.shape:
             raise Rejected("the model's weights and the centre have different shapes")
@@ -1389,7 +1412,7 @@ def report(done: Verification) -> str:
     lines = [f"{check.outcome:<13}{check.name:<13}{check.sentence}" for check in done.checks]
     lines += ["", "No certificate can prove:", *(f"- {sentence}" for sentence in NOT_PROVED), ""]
     if done.claim is not None and done.claim.not_claimed:
-        lines += ["Not claimed:", *(f"- {sentence}" for sentence in done.claim.not_claimed), ""]
+        lines += ["Not claimed:", *(f"- {printable(one)}" for one in done.claim.not_claimed), ""]
     return "\n".join([*lines, verdict(done)])
 
 
@@ -1412,7 +1435,7 @@ def report_json(done: Verification) -> str:
         "claim": asdict(done.claim) if done.claim is not None else None,
         "not_proved": NOT_PROVED,
     }
-    return json.dumps(content, indent=1, ensure_ascii=False)
+    return json.dumps(content, indent=1)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -1444,7 +1467,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (Unreadable, MissingLibrary) as error:
         print(f"verify: {error}", file=sys.stderr)
         return 2
-    print(report_json(done) if as_json else report(done))
+    try:
+        print(report_json(done) if as_json else report(done), flush=True)
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 1 if done.failed else 0
 
 
