@@ -69,7 +69,8 @@ def test_a_claim_survives_its_bytes() -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     plain = statement_bytes(a_claim(epsilon=1), "m", DIGEST)
-    assert statement_bytes(a_claim(epsilon=np.float64(1.0)), "m", DIGEST) == plain
+    of_numpy = a_claim(epsilon=np.float64(1.0), rows=np.int64(400), columns=np.int32(6))
+    assert statement_bytes(of_numpy, "m", DIGEST) == plain
 
 
 @given(
