@@ -253,7 +253,7 @@ def test_a_checkpoint_of_another_log(owner: Owner) -> None:
     other = SigningKey.generate("example.org/other")
     keys = (owner.key.public, other.public)
     mixed = everything(owner, keys=keys, certificate=logged(owner, owner.entries, 4, other))
-    assert "not of the signer's" in sentence(mixed, "inclusion")
+    assert "not the signer's" in sentence(mixed, "inclusion")
     foreign = checkpoint("example.org/other", 3, bytes(32), other)
     for evidence in (
         everything(owner, keys=keys, checkpoint=foreign),
@@ -319,7 +319,9 @@ def test_a_rewritten_log_is_noticed_by_who_kept_a_checkpoint(owner: Owner) -> No
     assert not Verification(alone).run().failed
     assert "was rewritten" in sentence(replace(alone, checkpoint=kept), "consistency")
     shorter = Evidence(keys=keys, log=exported(owner, owner.entries[:2]), checkpoint=kept)
-    assert "the log has fewer" in sentence(shorter, "consistency")
+    assert "counts 3 entries, and the export 2" in sentence(shorter, "consistency")
+    outdated = everything(owner, log=exported(owner, owner.entries[:5]))
+    assert "counts 7 entries, and the export 5" in sentence(outdated, "log")
     certificate = logged(owner, forged, 4)
     without_log = Evidence(keys=keys, certificate=certificate, checkpoint=kept)
     assert outcomes(without_log)["consistency"] == "not checked"
@@ -354,7 +356,7 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
             3,
             {"version": 2, "earlier_version": 1},
             "releases",
-            "entry 3 of the log is of an earlier version",
+            "entry 3 of the log: it is of an earlier version",
         ),
         (
             3,
@@ -362,8 +364,15 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
             "releases",
             "same version as the one before, but differs",
         ),
-        (3, {"releases": 2}, "releases", "entry 3 of the log counts 2 releases, and there were 3"),
-        (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "claims mu 0.4 for all"),
+        (
+            3,
+            {"releases": 2},
+            "releases",
+            "entry 3 of the log: it counts 2 releases, and there were 3",
+        ),
+        (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "mu 0.4 is claimed for all"),
+        (3, {"joint_epsilon": 1.5}, "releases", "entry 3 of the log: joint_mu"),
+        (5, {"epsilon": 0.9}, "releases", "entry 5 of the log: mu_limit"),
     ],
 )
 def test_a_log_whose_account_is_wrong(
@@ -391,7 +400,9 @@ def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
         (9, limit * 7**0.5, "for all releases together"),
         (20, limit * 8**0.5, None),
     ):
-        again = replace(retrained, releases=releases, joint_mu=joint)
+        again = replace(
+            retrained, releases=releases, joint_mu=joint, joint_epsilon=epsilon_of(joint, DELTA)
+        )
         entries = [*owner.entries, owner.sealed(statement_bytes(again, *subjects[0]))]
         evidence = Evidence(keys=(owner.key.public,), log=exported(owner, entries))
         if reason is None:

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -705,20 +706,16 @@ def _growth(value: object) -> Growth:
     return Growth(_count(found["size"], what), _hash(found["root"], what), path)
 
 
-class Link(NamedTuple):
-    """What the accounting over a log needs of one entry."""
+class Entry(NamedTuple):
+    """What one entry of a log says."""
 
-    version: int
-    deleted: int
-    releases: int
-    mu_limit: float
-    joint_mu: float
+    claim: Claim
     subjects: tuple[Subject, ...]
 
     @property
     def released(self) -> tuple[object, ...]:
         """What all entries of one version have in common."""
-        return self.mu_limit, self.joint_mu, self.subjects
+        return self.claim.mu_limit, self.claim.joint_mu, self.subjects
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -727,7 +724,7 @@ class Log:
 
     checkpoint: Checkpoint
     leaves: tuple[bytes, ...]
-    links: tuple[Link, ...]
+    entries: tuple[Entry, ...]
 
     def root_at(self, size: int) -> bytes:
         """The root that the log had when it had so many entries."""
@@ -743,26 +740,23 @@ def read_log(lines: Iterable[bytes], keys: Sequence[VerifyKey]) -> Log:
     if _line(next(rest, b""), "the log's first line") != {"mediaType": LOG_TYPE}:
         raise Rejected("this is not the export of a log by unfit, or it is of a newer version")
     leaves: list[bytes] = []
-    links: list[Link] = []
-    uuid = None
+    entries: list[Entry] = []
     for line in rest:
         found = _line(line, f"line {len(leaves) + 2} of the log")
         if "checkpoint" in found:
             break
-        entry = _entry(found, len(leaves))
-        claim, link = _open_entry(entry, keys, leaves)
-        if uuid not in {None, claim.model_uuid}:
+        envelope = _envelope(found, len(leaves))
+        entries.append(_open_entry(envelope, keys, leaves))
+        if entries[-1].claim.model_uuid != entries[0].claim.model_uuid:
             raise Rejected(f"entry {len(leaves)} of the log is of another model")
-        uuid = claim.model_uuid
-        leaves.append(leaf_hash(entry))
-        links.append(link)
+        leaves.append(leaf_hash(envelope))
     else:
         raise Rejected("the log is cut short: its last line, the checkpoint, is missing")
     if next(rest, None) is not None:
         raise Rejected("there are lines after the log's checkpoint")
     found = as_object(found, "the log's last line", ["checkpoint"])
     checkpoint = open_checkpoint(as_text(found["checkpoint"], "the log's checkpoint"), keys)
-    log = Log(checkpoint=checkpoint, leaves=tuple(leaves), links=tuple(links))
+    log = Log(checkpoint=checkpoint, leaves=tuple(leaves), entries=tuple(entries))
     if checkpoint.size != len(leaves) or checkpoint.root != log.root_at(len(leaves)):
         raise Rejected(
             f"the log's {len(leaves)} entries do not give the signed root: entries were changed, "
@@ -780,29 +774,25 @@ def _line(line: bytes, what: str) -> dict[str, object]:
     return found
 
 
-def _entry(found: object, index: int) -> bytes:
+def _envelope(found: object, index: int) -> bytes:
     line = as_object(found, f"entry {index} of the log", ["index", "certificate"])
     if line["index"] != index:
         raise Rejected(f"entry {index} of the log is missing")
     return canonical(line["certificate"])
 
 
-def _open_entry(
-    entry: bytes, keys: Sequence[VerifyKey], before: Sequence[bytes]
-) -> tuple[Claim, Link]:
+def _open_entry(envelope: bytes, keys: Sequence[VerifyKey], before: Sequence[bytes]) -> Entry:
     """An entry that is signed and names the one before it."""
     where = f"entry {len(before)} of the log"
     try:
-        claim, subjects = parse_statement(_payload(entry, PAYLOAD_TYPE, keys).payload)
+        entry = Entry(*parse_statement(_payload(envelope, PAYLOAD_TYPE, keys).payload))
     except MissingLibrary:
         raise
     except Rejected as error:
         raise Rejected(f"{where}: {error}") from None
-    if claim.previous != (before[-1].hex() if before else None):
+    if entry.claim.previous != (before[-1].hex() if before else None):
         raise Rejected(f"{where} does not name the entry before it")
-    return claim, Link(
-        claim.version, claim.deleted, claim.releases, claim.mu_limit, claim.joint_mu, subjects
-    )
+    return entry
 
 
 def _payload(envelope: bytes, kind: str, keys: Sequence[VerifyKey]) -> Opened:
@@ -816,38 +806,64 @@ def _payload(envelope: bytes, kind: str, keys: Sequence[VerifyKey]) -> Opened:
     return opened
 
 
-def check_releases(links: Sequence[Link]) -> None:
-    """Whether every entry counts the releases before it: mu adds up as a root of squares.
+# --- arithmetic
+
+
+def check_claim(claim: Claim) -> None:
+    """Whether delta follows from epsilon and mu, for one release and for all of them together."""
+    pairs = (
+        ("mu_limit", claim.epsilon, claim.mu_limit),
+        ("joint_mu", claim.joint_epsilon, claim.joint_mu),
+    )
+    for name, epsilon, mu in pairs:
+        if not delta_of(epsilon, mu) <= claim.delta * (1 + SLACK):
+            raise Rejected(
+                f"{name} {mu:g} allows delta {delta_of(epsilon, mu):.3g} at epsilon {epsilon:g}, "
+                f"which is more than {claim.delta:g}"
+            )
+    if claim.joint_mu < claim.mu_limit * (1 - SLACK):
+        raise Rejected("joint_mu is less than the limit of a single release")
+
+
+def check_releases(entries: Sequence[Entry]) -> None:
+    """Whether every claim holds and counts the releases before it: squares of mu add up.
 
     Entries of one version are about one release. Counting starts with the first release after a
     deletion, and nothing starts it anew: whoever was deleted sees every release since.
     """
     sums, started = [0.0], False  # of squared limits, by release
-    for index, link in enumerate(links):
-        last = links[index - 1] if index else None
-        where = f"entry {index} of the log"
-        same = last is not None and link.version == last.version
-        if last is not None and link.version < last.version:
-            raise Rejected(f"{where} is of an earlier version than the entry before it")
-        if last is not None and same and link.released != last.released:
-            raise Rejected(f"{where} is of the same version as the one before, but differs")
-        if not same:
-            sums.append(sums[-1] + link.mu_limit * link.mu_limit)
-        least = last.releases + (not same) if last is not None and started else 1
-        if link.releases < least:
-            raise Rejected(f"{where} counts {link.releases} releases, and there were {least}")
-        total = math.sqrt(sums[-1] - sums[max(0, len(sums) - 1 - link.releases)])
-        if link.joint_mu < total * (1 - SLACK):
-            raise Rejected(
-                f"{where} claims mu {link.joint_mu:g} for all releases together, and they come to "
-                f"{total:g}"
-            )
-        started = started or link.deleted > 0
+    for index, entry in enumerate(entries):
+        try:
+            check_claim(entry.claim)
+            _check_order(entry, entries[index - 1] if index else None, started)
+            if not index or entry.claim.version != entries[index - 1].claim.version:
+                sums.append(sums[-1] + entry.claim.mu_limit * entry.claim.mu_limit)
+            total = math.sqrt(sums[-1] - sums[max(0, len(sums) - 1 - entry.claim.releases)])
+            if entry.claim.joint_mu < total * (1 - SLACK):
+                raise Rejected(
+                    f"mu {entry.claim.joint_mu:g} is claimed for all releases together, and they "
+                    f"come to {total:g}"
+                )
+        except Rejected as error:
+            raise Rejected(f"entry {index} of the log: {error}") from None
+        started = started or entry.claim.deleted > 0
 
 
-# --- arithmetic
+def _check_order(entry: Entry, last: Entry | None, started: bool) -> None:
+    """Whether an entry can follow the last one."""
+    if last is None:
+        return
+    same = entry.claim.version == last.claim.version
+    if entry.claim.version < last.claim.version:
+        raise Rejected("it is of an earlier version than the entry before it")
+    if same and entry.released != last.released:
+        raise Rejected("it is of the same version as the one before, but differs")
+    least = last.claim.releases + (not same) if started else 1
+    if entry.claim.releases < least:
+        raise Rejected(f"it counts {entry.claim.releases} releases, and there were {least}")
 
 
+@lru_cache(maxsize=1024)
 def delta_of(epsilon: float, mu: float) -> float:
     """The delta of two Gaussians that are mu standard deviations apart (Balle and Wang 2018):
 
@@ -1057,7 +1073,9 @@ class Verification:
         named = key_id_of(self._read().certificate)
         given = [key.id for key in self.evidence.keys]
         if named not in given:
-            raise Rejected(f"the certificate names the key {named}, and you gave {given[0]}")
+            raise Rejected(
+                f"the certificate names the key {named}, and you gave {', '.join(given)}"
+            )
         return f"the certificate names the key {named}, which you gave"
 
     def _signature(self) -> str:
@@ -1076,7 +1094,7 @@ class Verification:
         proof = parse_proof(self._read().proof)
         found = open_checkpoint(proof.checkpoint, self.evidence.keys)
         if self.signer is None or found.origin != self.signer.name:
-            raise Rejected(f"the checkpoint is of the log {found.origin}, not of the signer's")
+            raise Rejected(f"the checkpoint belongs to the log {found.origin}, not the signer's")
         leaf = leaf_hash(self._read().certificate)
         if not verify_inclusion(proof.index, found.size, leaf, proof.path, found.root):
             raise Rejected("the certificate is not in the log at the place that the proof names")
@@ -1094,12 +1112,16 @@ class Verification:
             here, index = self.checkpoint, parse_proof(self.bundle.proof).index
             if here.origin != log.checkpoint.origin:
                 raise Rejected(f"the export is of another log, {log.checkpoint.origin}")
-            if here.size > len(log.leaves) or log.root_at(here.size) != here.root:
+            _check_length(len(log.leaves), here.size, "the certificate's checkpoint")
+            if log.root_at(here.size) != here.root:
                 raise Rejected("the certificate's checkpoint and the export are of different logs")
             if log.leaves[index] != leaf_hash(self.bundle.certificate):
                 raise Rejected(f"entry {index} of the export is another certificate")
         self.log = log
-        return f"all {len(log.leaves)} entries are signed, name each other and give the signed root"
+        return (
+            f"all {len(log.leaves)} entries are signed, each names the one before it, and they "
+            "give the signed root"
+        )
 
     def _consistency(self) -> str:
         growth = self.bundle.consistency if self.bundle is not None else None
@@ -1115,8 +1137,7 @@ class Verification:
         if self.log is not None:
             if older.origin != self.log.checkpoint.origin:
                 raise Rejected(f"your checkpoint is of another log, {older.origin}")
-            if older.size > len(self.log.leaves):
-                raise Rejected(f"your checkpoint counts {older.size} entries; the log has fewer")
+            _check_length(len(self.log.leaves), older.size, "your checkpoint")
             if self.log.root_at(older.size) != older.root:
                 raise Rejected("the log was rewritten since your checkpoint")
             return grown
@@ -1142,18 +1163,7 @@ class Verification:
 
     def _claim(self) -> str:
         claim = self._claimed()
-        pairs = [
-            ("mu_limit", claim.epsilon, claim.mu_limit),
-            ("joint_mu", claim.joint_epsilon, claim.joint_mu),
-        ]
-        for name, epsilon, mu in pairs:
-            if delta_of(epsilon, mu) > claim.delta * (1 + SLACK):
-                raise Rejected(
-                    f"{name} {mu:g} allows delta {delta_of(epsilon, mu):.3g} at epsilon "
-                    f"{epsilon:g}, which is more than {claim.delta:g}"
-                )
-        if claim.joint_mu < claim.mu_limit * (1 - SLACK):
-            raise Rejected("joint_mu is less than the limit of a single release")
+        check_claim(claim)
         return (
             f"mu {claim.mu_limit:.4g} gives delta {delta_of(claim.epsilon, claim.mu_limit):.3g} at "
             f"epsilon {claim.epsilon:g}; all {claim.releases} releases together: epsilon "
@@ -1163,8 +1173,8 @@ class Verification:
     def _releases(self) -> str:
         if self.log is None:
             raise NotChecked("give the export of the log with --log")
-        check_releases(self.log.links)
-        return "every entry counts the releases before it"
+        check_releases(self.log.entries)
+        return "the claim of every entry holds, and counts the releases before it"
 
     def _model(self) -> str:
         self._claimed()
@@ -1249,6 +1259,14 @@ class Verification:
         if not noise_luck(squares, weights.size) >= NOISE_LUCK:
             raise Rejected(f"{measured}, and should be {claim.noise:g}")
         return f"{measured}, as {claim.noise:g} should give"
+
+
+def _check_length(found: int, signed: int, by: str) -> None:
+    if found < signed:
+        raise Rejected(
+            f"{by} counts {signed} entries, and the export {found}: either the export is older, "
+            "and you need a newer one, or entries were taken back"
+        )
 
 
 def check_annex(annex: Annex, claim: Claim) -> None:
