@@ -142,6 +142,7 @@ def test_statements_that_are_refused() -> None:
         (b'"epsilon":"1.0"', b'"epsilon":"1e999"', "epsilon is too large"),
         (b'"sha256":"ab', b'"sha256":"AB', "not a SHA-256 digest"),
         (b"}]}", b"}]", "cut short"),
+        (data[data.index(b'[{"digest') :], b"[]}", "names no released file"),
     ):
         assert data.count(old) == 1, old
         with pytest.raises(BadInput, match=reason):

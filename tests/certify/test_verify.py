@@ -191,12 +191,17 @@ def test_bytes_that_mean_the_same_are_refused(owner: Owner) -> None:
     turned = json.dumps(dict(reversed(content.items())), separators=(",", ":")).encode() + b"\n"
     repeated = whole.replace(b'{"annex"', b'{"annex":{},"annex"')
     escaped = whole.replace(b'"mediaType"', b'"\\u006dediaType"')
-    for changed in (pretty, turned, repeated, escaped, whole + b"\n", b" " + whole, whole[:-1]):
+    ends = (whole + b"\n", b" " + whole, whole[:-1], whole[:-1] + b" ", whole[:-1] + b"\r")
+    for changed in (pretty, turned, repeated, escaped, *ends):
         assert changed != whole
         assert sentence(everything(owner, certificate=changed), "file")
     content["annex"]["signatures"][0]["keyid"] = "example.org/churn+00000000"
     renamed = verify.canonical(content) + b"\n"
     assert "names the key" in sentence(everything(owner, certificate=renamed), "annex")
+    content = json.loads(whole)
+    content["annex"]["signatures"].append({"keyid": "x", "sig": ""})
+    twice = verify.canonical(content) + b"\n"
+    assert "one signature" in sentence(everything(owner, certificate=twice), "annex")
     content = json.loads(whole)
     content["extra"] = 1
     unknown = verify.canonical(content) + b"\n"
@@ -287,6 +292,8 @@ def test_a_log_that_was_tampered_with(owner: Owner) -> None:
     assert "entry 0 of the log is missing" in sentence(everything(owner, log=swapped), "log")
     left_out = [head, *entries[:-1], last]
     assert "do not give the signed root" in sentence(everything(owner, log=left_out), "log")
+    for cut in ([head], [head, *entries]):
+        assert "the checkpoint, is missing" in sentence(everything(owner, log=cut), "log")
     longer = [*lines, entries[0]]
     assert "lines after" in sentence(everything(owner, log=longer), "log")
     assert "not the export of a log" in sentence(everything(owner, log=entries), "log")
