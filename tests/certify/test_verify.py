@@ -32,6 +32,7 @@ from unfit.certify.keys import SigningKey
 from unfit.certify.log import (
     Frontier,
     checkpoint,
+    consistency_proof,
     entry_digest,
     inclusion_proof,
     leaf_hash,
@@ -45,7 +46,7 @@ from unfit.certify.statement import (
     parse_statement,
     statement_bytes,
 )
-from unfit.certify.verify import ANNEX_TYPE, Evidence, Verification
+from unfit.certify.verify import ANNEX_TYPE, Evidence, Verification, encode64
 from unfit.cli import app
 from unfit.errors import BadInput
 
@@ -267,6 +268,26 @@ def test_a_checkpoint_of_another_log(owner: Owner) -> None:
         assert "another log, example.org/other" in sentence(evidence, "consistency")
 
 
+def test_a_log_that_another_key_signed(owner: Owner) -> None:
+    """Each of both keys was given; but one log has one origin."""
+    other, frontier = SigningKey.generate("example.org/other"), Frontier()
+    for leaf in owner.leaves:
+        frontier = frontier.append(leaf)
+    signed = checkpoint("example.org/other", frontier.size, frontier.root, other)
+    mixed = list(export_lines(owner.entries, signed))
+    evidence = Evidence(keys=(owner.key.public, other.public), log=mixed)
+    assert "has entries of example.org/churn" in sentence(evidence, "log")
+    theirs = []
+    for entry in owner.entries[:1]:
+        payload = open_sealed(entry, [owner.key.public]).payload
+        theirs.append(seal(verify.PAYLOAD_TYPE, payload, other))
+    grown = Frontier().append(leaf_hash(theirs[0]))
+    whole = list(export_lines(theirs, checkpoint("example.org/other", 1, grown.root, other)))
+    assert not Verification(replace(evidence, log=whole)).run().failed
+    both = replace(evidence, log=whole, certificate=owner.bundle(0))
+    assert "the export is of another log, example.org/other" in sentence(both, "log")
+
+
 def test_a_certificate_that_is_not_in_the_log(owner: Owner) -> None:
     parts = read(owner.bundle(4))
     swapped = bundle(owner.entries[3], parts.proof)
@@ -297,6 +318,9 @@ def test_a_log_that_was_tampered_with(owner: Owner) -> None:
     longer = [*lines, entries[0]]
     assert "lines after" in sentence(everything(owner, log=longer), "log")
     assert "not the export of a log" in sentence(everything(owner, log=entries), "log")
+    for line in (b"[]\n", b"7\n", b'"checkpoint"\n'):
+        damaged = [head, line, *entries, last]
+        assert "not a JSON object" in sentence(everything(owner, log=damaged), "log")
     assert "first line is missing" in sentence(everything(owner, log=[]), "log")
 
 
@@ -332,6 +356,13 @@ def test_a_rewritten_log_is_noticed_by_who_kept_a_checkpoint(owner: Owner) -> No
     certificate = logged(owner, forged, 4)
     without_log = Evidence(keys=keys, certificate=certificate, checkpoint=kept)
     assert outcomes(without_log)["consistency"] == "not checked"
+    leaves, first = [leaf_hash(entry) for entry in forged], Frontier()
+    for leaf in leaves[:3]:
+        first = first.append(leaf)
+    growth = (3, first.root, consistency_proof(3, leaves))
+    proved = bundle(forged[4], read(certificate).proof, consistency=growth)
+    with_proof = Evidence(keys=keys, certificate=proved, checkpoint=kept)
+    assert "was rewritten" in sentence(with_proof, "consistency")
     same_size = Evidence(keys=keys, certificate=certificate, checkpoint=owner.checkpoint())
     assert "was rewritten" in sentence(same_size, "consistency")
     both = Evidence(keys=keys, certificate=owner.bundle(4), log=exported(owner, forged))
@@ -347,6 +378,13 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
             checkpoint=owner.checkpoint(size),
         )
         assert outcomes(evidence)["consistency"] == "ok"
+    for since in (2, 3, 4):
+        content = json.loads(owner.bundle(4, since=since))
+        for name, wrong in (("root", encode64(bytes(32))), ("path", []), ("size", since + 1)):
+            grown = content["consistency"] | {name: wrong}
+            forged = verify.canonical(content | {"consistency": grown}) + b"\n"
+            evidence = everything(owner, certificate=forged, log=None, checkpoint=None)
+            assert "in the file does not hold" in sentence(evidence, "consistency")
     other = everything(owner, log=None, checkpoint=owner.checkpoint(2))
     assert outcomes(other)["consistency"] == "not checked"
     bare = everything(owner, log=None, certificate=owner.bundle(4), checkpoint=owner.checkpoint())

@@ -705,10 +705,11 @@ def _growth(value: object) -> Growth:
 
 
 class Entry(NamedTuple):
-    """What one entry of a log says."""
+    """What one entry of a log says, and who signed it."""
 
     claim: Claim
     subjects: tuple[Subject, ...]
+    signer: str
 
     @property
     def released(self) -> tuple[object, ...]:
@@ -754,6 +755,8 @@ def read_log(lines: Iterable[bytes], keys: Sequence[VerifyKey]) -> Log:
         raise Rejected("there are lines after the log's checkpoint")
     found = as_object(found, "the log's last line", ["checkpoint"])
     checkpoint = open_checkpoint(as_text(found["checkpoint"], "the log's checkpoint"), keys)
+    if others := {entry.signer for entry in entries} - {checkpoint.origin}:
+        raise Rejected(f"the log is {checkpoint.origin}'s, and has entries of {min(others)}")
     log = Log(checkpoint=checkpoint, leaves=tuple(leaves), entries=tuple(entries))
     if checkpoint.size != len(leaves) or checkpoint.root != log.root_at(len(leaves)):
         raise Rejected(
@@ -783,7 +786,8 @@ def _open_entry(envelope: bytes, keys: Sequence[VerifyKey], before: Sequence[byt
     """An entry that is signed and names the one before it."""
     where = f"entry {len(before)} of the log"
     try:
-        entry = Entry(*parse_statement(_payload(envelope, PAYLOAD_TYPE, keys).payload))
+        opened = _payload(envelope, PAYLOAD_TYPE, keys)
+        entry = Entry(*parse_statement(opened.payload), opened.key.name)
     except MissingLibrary:
         raise
     except Rejected as error:
@@ -1106,15 +1110,13 @@ class Verification:
         if self.evidence.log is None:
             raise NotChecked("give the export of the log with --log")
         log = read_log(self.evidence.log, self.evidence.keys)
-        if self.bundle is not None and self.checkpoint is not None:
-            here, index = self.checkpoint, parse_proof(self.bundle.proof).index
+        if self.checkpoint is not None:  # of the certificate, which is under its root
+            here = self.checkpoint
             if here.origin != log.checkpoint.origin:
                 raise Rejected(f"the export is of another log, {log.checkpoint.origin}")
             _check_length(len(log.leaves), here.size, "the certificate's checkpoint")
             if log.root_at(here.size) != here.root:
                 raise Rejected("the certificate's checkpoint and the export are of different logs")
-            if log.leaves[index] != leaf_hash(self.bundle.certificate):
-                raise Rejected(f"entry {index} of the export is another certificate")
         self.log = log
         return (
             f"all {len(log.leaves)} entries are signed, each names the one before it, and they "
