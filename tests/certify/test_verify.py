@@ -738,6 +738,7 @@ def test_json_and_exit_status(folder: Path, owner: Owner, monkeypatch: pytest.Mo
         ([*FULL[:3], "--data", "key.txt"], "key.txt is not an .npz file with the arrays X and y"),
         ([*FULL[:3], "--data", "centre.npy"], "centre.npy is not an .npz file"),
         ([*FULL[:3], "--data", "nowhere"], "nowhere cannot be read"),
+        ([*FULL[:3], "--centre", "nowhere"], "nowhere cannot be read: No such file"),
         ([*FULL[:3], "--centre", "key.txt"], "key.txt is not an .npy file of weights"),
         ([*FULL[:3], "--centre", "rows.npz"], "rows.npz is not an .npy file of weights"),
     ],
