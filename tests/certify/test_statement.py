@@ -69,7 +69,8 @@ def test_a_claim_survives_its_bytes() -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     plain = statement_bytes(a_claim(epsilon=1), "m", DIGEST)
-    assert statement_bytes(a_claim(epsilon=np.float64(1.0)), "m", DIGEST) == plain
+    of_numpy = a_claim(epsilon=np.float64(1.0), rows=np.int64(400), columns=np.int32(6))
+    assert statement_bytes(of_numpy, "m", DIGEST) == plain
 
 
 @given(
@@ -109,6 +110,7 @@ def test_rounding_is_towards_the_weaker_claim_and_keeps_the_promise(
         ({"version": -1}, "version is not a count"),
         ({"version": True}, "version is not a count"),
         ({"version": 1.5}, "not JSON of this kind"),
+        ({"earlier_version": 1}, "not later than the version before"),
         ({"issued": "yesterday"}, "issued is not a time such as"),
         ({"issued": "2026-01-31T12:00:00+01:00"}, "issued is not a time such as"),
         ({"commitments": ("7",)}, "commitments is not a SHA-256 digest"),
@@ -140,6 +142,7 @@ def test_statements_that_are_refused() -> None:
         (b'"epsilon":"1.0"', b'"epsilon":"1e999"', "epsilon is too large"),
         (b'"sha256":"ab', b'"sha256":"AB', "not a SHA-256 digest"),
         (b"}]}", b"}]", "cut short"),
+        (data[data.index(b'[{"digest') :], b"[]}", "names no released file"),
     ):
         assert data.count(old) == 1, old
         with pytest.raises(BadInput, match=reason):

@@ -1,6 +1,7 @@
 """The verifier: what holds is accepted, and nothing else is."""
 
 import ast
+import hashlib
 import json
 import os
 import random
@@ -31,6 +32,7 @@ from unfit.certify.keys import SigningKey
 from unfit.certify.log import (
     Frontier,
     checkpoint,
+    consistency_proof,
     entry_digest,
     inclusion_proof,
     leaf_hash,
@@ -44,7 +46,7 @@ from unfit.certify.statement import (
     parse_statement,
     statement_bytes,
 )
-from unfit.certify.verify import ANNEX_TYPE, Evidence, Verification
+from unfit.certify.verify import ANNEX_TYPE, Evidence, Verification, encode64
 from unfit.cli import app
 from unfit.errors import BadInput
 
@@ -190,12 +192,17 @@ def test_bytes_that_mean_the_same_are_refused(owner: Owner) -> None:
     turned = json.dumps(dict(reversed(content.items())), separators=(",", ":")).encode() + b"\n"
     repeated = whole.replace(b'{"annex"', b'{"annex":{},"annex"')
     escaped = whole.replace(b'"mediaType"', b'"\\u006dediaType"')
-    for changed in (pretty, turned, repeated, escaped, whole + b"\n", b" " + whole, whole[:-1]):
+    ends = (whole + b"\n", b" " + whole, whole[:-1], whole[:-1] + b" ", whole[:-1] + b"\r")
+    for changed in (pretty, turned, repeated, escaped, *ends):
         assert changed != whole
         assert sentence(everything(owner, certificate=changed), "file")
     content["annex"]["signatures"][0]["keyid"] = "example.org/churn+00000000"
     renamed = verify.canonical(content) + b"\n"
     assert "names the key" in sentence(everything(owner, certificate=renamed), "annex")
+    content = json.loads(whole)
+    content["annex"]["signatures"].append({"keyid": "x", "sig": ""})
+    twice = verify.canonical(content) + b"\n"
+    assert "one signature" in sentence(everything(owner, certificate=twice), "annex")
     content = json.loads(whole)
     content["extra"] = 1
     unknown = verify.canonical(content) + b"\n"
@@ -211,6 +218,18 @@ def test_another_key(owner: Owner) -> None:
     assert "ok" not in {found[name] for name in CHECKS if name != "file"}
     both = everything(owner, keys=(other, owner.key.public))
     assert set(outcomes(both).values()) == {"ok"}
+
+
+def test_a_file_cannot_write_lines_of_the_report(owner: Owner) -> None:
+    content = json.loads(owner.bundle(4))
+    trick = "x\nok           signature    \x1b[32mall is well\u202e" + "x" * 1000
+    content["certificate"]["signatures"][0]["keyid"] = trick
+    forged = verify.canonical(content) + b"\n"
+    done = Verification(everything(owner, certificate=forged)).run()
+    printed = verify.report(done)
+    assert not re.search("^ok +signature", printed, re.M)
+    assert all(c.isprintable() or c == "\n" for c in printed)
+    assert max(len(line) for line in printed.splitlines()) < 350
 
 
 def test_newer_versions_say_so(owner: Owner) -> None:
@@ -240,13 +259,33 @@ def test_a_checkpoint_of_another_log(owner: Owner) -> None:
     other = SigningKey.generate("example.org/other")
     keys = (owner.key.public, other.public)
     mixed = everything(owner, keys=keys, certificate=logged(owner, owner.entries, 4, other))
-    assert "not of the signer's" in sentence(mixed, "inclusion")
+    assert "not the signer's" in sentence(mixed, "inclusion")
     foreign = checkpoint("example.org/other", 3, bytes(32), other)
     for evidence in (
         everything(owner, keys=keys, checkpoint=foreign),
         everything(owner, keys=keys, checkpoint=foreign, log=None),
     ):
         assert "another log, example.org/other" in sentence(evidence, "consistency")
+
+
+def test_a_log_that_another_key_signed(owner: Owner) -> None:
+    """Each of both keys was given; but one log has one origin."""
+    other, frontier = SigningKey.generate("example.org/other"), Frontier()
+    for leaf in owner.leaves:
+        frontier = frontier.append(leaf)
+    signed = checkpoint("example.org/other", frontier.size, frontier.root, other)
+    mixed = list(export_lines(owner.entries, signed))
+    evidence = Evidence(keys=(owner.key.public, other.public), log=mixed)
+    assert "has entries of example.org/churn" in sentence(evidence, "log")
+    theirs = []
+    for entry in owner.entries[:1]:
+        payload = open_sealed(entry, [owner.key.public]).payload
+        theirs.append(seal(verify.PAYLOAD_TYPE, payload, other))
+    grown = Frontier().append(leaf_hash(theirs[0]))
+    whole = list(export_lines(theirs, checkpoint("example.org/other", 1, grown.root, other)))
+    assert not Verification(replace(evidence, log=whole)).run().failed
+    both = replace(evidence, log=whole, certificate=owner.bundle(0))
+    assert "the export is of another log, example.org/other" in sentence(both, "log")
 
 
 def test_a_certificate_that_is_not_in_the_log(owner: Owner) -> None:
@@ -274,9 +313,14 @@ def test_a_log_that_was_tampered_with(owner: Owner) -> None:
     assert "entry 0 of the log is missing" in sentence(everything(owner, log=swapped), "log")
     left_out = [head, *entries[:-1], last]
     assert "do not give the signed root" in sentence(everything(owner, log=left_out), "log")
+    for cut in ([head], [head, *entries]):
+        assert "the checkpoint, is missing" in sentence(everything(owner, log=cut), "log")
     longer = [*lines, entries[0]]
     assert "lines after" in sentence(everything(owner, log=longer), "log")
     assert "not the export of a log" in sentence(everything(owner, log=entries), "log")
+    for line in (b"[]\n", b"7\n", b'"checkpoint"\n'):
+        damaged = [head, line, *entries, last]
+        assert "not a JSON object" in sentence(everything(owner, log=damaged), "log")
     assert "first line is missing" in sentence(everything(owner, log=[]), "log")
 
 
@@ -306,10 +350,19 @@ def test_a_rewritten_log_is_noticed_by_who_kept_a_checkpoint(owner: Owner) -> No
     assert not Verification(alone).run().failed
     assert "was rewritten" in sentence(replace(alone, checkpoint=kept), "consistency")
     shorter = Evidence(keys=keys, log=exported(owner, owner.entries[:2]), checkpoint=kept)
-    assert "the log has fewer" in sentence(shorter, "consistency")
+    assert "counts 3 entries, and the export 2" in sentence(shorter, "consistency")
+    outdated = everything(owner, log=exported(owner, owner.entries[:5]))
+    assert "counts 7 entries, and the export 5" in sentence(outdated, "log")
     certificate = logged(owner, forged, 4)
     without_log = Evidence(keys=keys, certificate=certificate, checkpoint=kept)
     assert outcomes(without_log)["consistency"] == "not checked"
+    leaves, first = [leaf_hash(entry) for entry in forged], Frontier()
+    for leaf in leaves[:3]:
+        first = first.append(leaf)
+    growth = (3, first.root, consistency_proof(3, leaves))
+    proved = bundle(forged[4], read(certificate).proof, consistency=growth)
+    with_proof = Evidence(keys=keys, certificate=proved, checkpoint=kept)
+    assert "was rewritten" in sentence(with_proof, "consistency")
     same_size = Evidence(keys=keys, certificate=certificate, checkpoint=owner.checkpoint())
     assert "was rewritten" in sentence(same_size, "consistency")
     both = Evidence(keys=keys, certificate=owner.bundle(4), log=exported(owner, forged))
@@ -325,6 +378,13 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
             checkpoint=owner.checkpoint(size),
         )
         assert outcomes(evidence)["consistency"] == "ok"
+    for since in (2, 3, 4):
+        content = json.loads(owner.bundle(4, since=since))
+        for name, wrong in (("root", encode64(bytes(32))), ("path", []), ("size", since + 1)):
+            grown = content["consistency"] | {name: wrong}
+            forged = verify.canonical(content | {"consistency": grown}) + b"\n"
+            evidence = everything(owner, certificate=forged, log=None, checkpoint=None)
+            assert "in the file does not hold" in sentence(evidence, "consistency")
     other = everything(owner, log=None, checkpoint=owner.checkpoint(2))
     assert outcomes(other)["consistency"] == "not checked"
     bare = everything(owner, log=None, certificate=owner.bundle(4), checkpoint=owner.checkpoint())
@@ -337,10 +397,27 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
         (2, {"previous": "ab" * 32}, "log", "entry 2 of the log does not name the entry before"),
         (0, {"previous": "ab" * 32}, "log", "entry 0 of the log does not name the entry before"),
         (3, {"model_uuid": "another"}, "log", "entry 3 of the log is of another model"),
-        (3, {"version": 2}, "releases", "entry 3 of the log is of an earlier version"),
-        (3, {"version": 3}, "releases", "same version as the one before, but differs"),
-        (3, {"releases": 2}, "releases", "entry 3 of the log counts 2 releases, and there were 3"),
-        (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "claims mu 0.4 for all"),
+        (
+            3,
+            {"version": 2, "earlier_version": 1},
+            "releases",
+            "entry 3 of the log: it is of an earlier version",
+        ),
+        (
+            3,
+            {"version": 3, "earlier_version": 2},
+            "releases",
+            "same version as the one before, but differs",
+        ),
+        (
+            3,
+            {"releases": 2},
+            "releases",
+            "entry 3 of the log: it counts 2 releases, and there were 3",
+        ),
+        (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "mu 0.4 is claimed for all"),
+        (3, {"joint_epsilon": 1.5}, "releases", "entry 3 of the log: joint_mu"),
+        (5, {"epsilon": 0.9}, "releases", "entry 5 of the log: mu_limit"),
     ],
 )
 def test_a_log_whose_account_is_wrong(
@@ -348,6 +425,35 @@ def test_a_log_whose_account_is_wrong(
 ) -> None:
     log = exported(owner, rewritten(owner, index, **changes))
     assert reason in sentence(Evidence(keys=(owner.key.public,), log=log), name)
+
+
+def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
+    claim, subjects = parse_statement(open_sealed(owner.entries[-1], [owner.key.public]).payload)
+    limit = claim.mu_limit
+    retrained = replace(
+        claim,
+        request="training",
+        version=claim.version + 1,
+        earlier_version=claim.version,
+        deleted=0,
+        previous=entry_digest(owner.entries[-1]),
+    )
+    for releases, joint, reason in (
+        (1, limit, "counts 1 releases, and there were 7"),
+        (7, limit, "for all releases together"),
+        (7, limit * 7**0.5, None),
+        (9, limit * 7**0.5, "for all releases together"),
+        (20, limit * 8**0.5, None),
+    ):
+        again = replace(
+            retrained, releases=releases, joint_mu=joint, joint_epsilon=epsilon_of(joint, DELTA)
+        )
+        entries = [*owner.entries, owner.sealed(statement_bytes(again, *subjects[0]))]
+        evidence = Evidence(keys=(owner.key.public,), log=exported(owner, entries))
+        if reason is None:
+            assert not Verification(evidence).run().failed
+        else:
+            assert reason in sentence(evidence, "releases")
 
 
 def test_two_requests_of_one_version_are_one_release(owner: Owner) -> None:
@@ -392,6 +498,12 @@ def test_delta_against_extended_precision(mu: float) -> None:
 
 
 def test_delta_at_the_ends() -> None:
+    for mu in (1e-320, 1e-200, 1e-20):
+        assert verify.delta_of(0.0, mu) == pytest.approx(mu / np.sqrt(2 * np.pi), rel=1e-4)
+    for epsilon, mu in ((1e300, 1e-300), (1.0, 1e-320), (1e300, 1.0)):
+        assert verify.delta_of(epsilon, mu) == 0.0
+    for epsilon, mu in ((0.0, 1e300), (1.0, 1e155)):
+        assert verify.delta_of(epsilon, mu) == 1.0
     assert verify.delta_of(1.0, 0.0) == 0.0
     assert verify.delta_of(1.0, 1e-9) == 0.0
     assert verify.delta_of(0.0, 100.0) == pytest.approx(1.0, rel=1e-10)
@@ -480,15 +592,49 @@ def test_distance_to_optimum_against_scipy(owner: Owner) -> None:
         assert high - low < 1e-9
 
 
+def of_model(owner: Owner, model: bytes, centre: np.ndarray | None = None) -> Evidence:
+    """What an owner who lies would hand on: a certificate and an annex of another model."""
+    claim, _ = parse_statement(open_sealed(owner.entries[4], [owner.key.public]).payload)
+    annex = parse_annex(open_sealed(owner.annexes[4], [owner.key.public]).payload)
+    used = owner.centres[4] if centre is None else centre
+    digest, salt = hashlib.sha256(used.tobytes()).hexdigest(), bytes.fromhex(annex.centre_salt)
+    claim = replace(claim, centre_commitment=verify.centre_commitment(salt, digest))
+    statement = statement_bytes(claim, "model", hashlib.sha256(model).hexdigest())
+    entry = owner.sealed(statement)
+    annex = replace(annex, entry=entry_digest(entry), centre_sha256=digest)
+    return everything(
+        owner,
+        certificate=logged(owner, [entry], 0),
+        log=None,
+        checkpoint=None,
+        model=model,
+        annex=seal(ANNEX_TYPE, annex_bytes(annex), owner.key),
+        centre=used,
+    )
+
+
 def test_noise_that_is_missing_or_too_much(owner: Owner) -> None:
     centre = owner.centres[4]
-    for factor in (0.0, 0.01, 20.0):
-        drawn = np.random.default_rng(5).standard_normal(centre.shape)
+    assert set(outcomes(of_model(owner, owner.models[4])).values()) == {"ok", "not checked"}
+    drawn = np.random.default_rng(5).standard_normal(centre.shape)
+    for factor in (0.0, 0.01, 20.0, np.nan, np.inf):
         model = save({"weights": centre + factor * NOISE * drawn})
-        assert "and should be 0.01" in sentence(everything(owner, model=model), "noise")
-    assert "no float64 array" in sentence(everything(owner, model=b"not a model"), "noise")
+        assert "and should be 0.01" in sentence(of_model(owner, model), "noise")
+    for model in (b"not a model", b"PK not a zip file", b"", save({"weights": np.zeros(3, "f4")})):
+        assert "no float64 array" in sentence(of_model(owner, model), "noise")
     flat = save({"weights": np.zeros((1, 3))})
-    assert "different shapes" in sentence(everything(owner, model=flat), "noise")
+    assert "different shapes" in sentence(of_model(owner, flat), "noise")
+    other = everything(owner, model=owner.models[3])
+    assert outcomes(other)["noise"] == "not checked"
+
+
+def test_a_centre_that_is_none(owner: Owner) -> None:
+    centre = np.full_like(owner.centres[4], np.nan)
+    evidence = of_model(owner, owner.models[4], centre)
+    assert "not finite" in sentence(evidence, "distance")
+    assert "not finite" in sentence(evidence, "noise")
+    far = owner.centres[4] + 1.0
+    assert "and the annex says" in sentence(of_model(owner, owner.models[4], far), "distance")
 
 
 @given(st.integers(1, 5000), st.floats(0.01, 5))
@@ -503,6 +649,8 @@ def test_noise_of_half_the_size_is_told_from_enough_weights() -> None:
     assert verify.noise_luck(1000 * 0.25, 1000) < 1e-100
     assert verify.noise_luck(1000 * 4.0, 1000) < 1e-100
     assert verify.noise_luck(1000.0, 1000) == 1.0
+    for nothing in (0.0, np.nan, np.inf):
+        assert verify.noise_luck(nothing, 1000) == 0.0
 
 
 def test_the_zip_file_of_an_export_is_read() -> None:
@@ -590,6 +738,7 @@ def test_json_and_exit_status(folder: Path, owner: Owner, monkeypatch: pytest.Mo
         ([*FULL[:3], "--data", "key.txt"], "key.txt is not an .npz file with the arrays X and y"),
         ([*FULL[:3], "--data", "centre.npy"], "centre.npy is not an .npz file"),
         ([*FULL[:3], "--data", "nowhere"], "nowhere cannot be read"),
+        ([*FULL[:3], "--centre", "nowhere"], "nowhere cannot be read: No such file"),
         ([*FULL[:3], "--centre", "key.txt"], "key.txt is not an .npy file of weights"),
         ([*FULL[:3], "--centre", "rows.npz"], "rows.npz is not an .npy file of weights"),
     ],

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from decimal import ROUND_CEILING, Context, Decimal
+from numbers import Integral
 
 from unfit.certify import verify
 from unfit.certify.rejections import as_bad_input
@@ -94,6 +95,8 @@ def _record(record: Claim | Annex) -> dict[str, object]:
         value = plain[one.name]
         if one.type in {float, float | None} and value is not None:
             plain[one.name] = _decimal(one.name, float(value))
+        elif isinstance(value, Integral) and not isinstance(value, bool):
+            plain[one.name] = int(value)
     if isinstance(record, Claim):
         plain["constants"] = [Constant(*one)._asdict() for one in record.constants]
     return plain
