@@ -62,7 +62,8 @@ class AttackResult:
     @property
     def forgotten(self) -> str:
         """ "under-forgotten" or "over-forgotten", where a difference was shown at all."""
-        if self.side is None or not self._beyond(self.found):
+        shown = self.control is not None and self._beyond(self.control)
+        if self.side is None or not shown or not self._beyond(self.found):
             return ""
         return "under-forgotten" if self.side == "too little" else "over-forgotten"
 
@@ -79,8 +80,8 @@ class AttackResult:
             return "without the deleted rows there is no model that never unlearned to compare with"
         if not self._beyond(self.control):
             return (
-                "a model that never unlearned cannot be told apart either: with this noise the "
-                "deleted rows leave no trace that could be found"
+                "a model that never unlearned cannot be told apart either: noise, or what the "
+                "attacker does not know, hides what the deleted rows leave"
             )
         against = f"for a model that never unlearned it found {self.control.mu:.3g}"
         if self.limit is None:

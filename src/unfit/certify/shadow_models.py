@@ -26,6 +26,7 @@ from unfit.certify.shadow_scores import Margins, judged
 from unfit.core.factors import Cholesky
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
+from unfit.errors import BadInput
 from unfit.methods.base import Settings, State
 from unfit.methods.retrain import Retrain
 from unfit.progress import ProgressCallback
@@ -75,11 +76,11 @@ class Size:
 
     def __post_init__(self) -> None:
         if self.splits < FEWEST or self.splits % 4:
-            raise ValueError(
+            raise BadInput(
                 f"splits must be a multiple of 4 and at least {FEWEST}, got {self.splits}"
             )
         if self.targets < 1:
-            raise ValueError(f"targets must be at least 1, got {self.targets}")
+            raise BadInput(f"targets must be at least 1, got {self.targets}")
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def most_influential(data: Engine, weights: np.ndarray, l2: float, count: int) -
     """The remaining rows of largest |slope| |H^-1 x|: those that move the optimum most."""
     places = np.flatnonzero(data.remaining)
     if len(places) < 4 * count:
-        raise ValueError(
+        raise BadInput(
             f"{count} targets need at least {4 * count} rows, and {len(places)} remain; ask for "
             "fewer targets"
         )

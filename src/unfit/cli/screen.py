@@ -10,6 +10,7 @@ from rich.text import Text
 from unfit.cli.common import PURGED_BY, plural
 
 if TYPE_CHECKING:
+    from unfit.audit import Attack
     from unfit.store.records import HeldOut
     from unfit.workspace.audit import Report
     from unfit.workspace.results import Status
@@ -148,3 +149,19 @@ def audit_screen(made: "Report", console: Console) -> None:
     for name, value in lines.items():
         table.add_row(name, made.verdict if name == "verdict" else value)
     console.print(table, highlight=False)
+    if made.audit.attack is not None:
+        attack_screen(made.audit.attack, console)
+
+
+def attack_screen(attack: "Attack", console: Console) -> None:
+    for title, test in attack.tests:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold")
+        table.add_column(overflow="fold")
+        for name, value in test.lines():
+            table.add_row(name, value)
+        console.print(f"\n[bold]{title}[/bold]", highlight=False)
+        console.print(table, highlight=False)
+    if attack.note:
+        console.print(f"\nno release test: {attack.note}", highlight=False)
+    console.print(f"\nattack: {attack.verdict}\n", highlight=False)
