@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from unfit.certify.attack_result import AttackResult, Outcome
+from unfit.certify.attack_result import AttackResult, Outcome, at_least
 from unfit.certify.release_test import ReleaseTest
 from unfit.certify.shadow_models import ShadowTest
 
@@ -57,7 +57,7 @@ class Attack:
 
     def _without_rows(self) -> str:
         shown = self.shadow.outcome == "no claim"
-        epsilon = f"epsilon >= {self.shadow.found.epsilon:.3g}" if shown else "nothing"
+        epsilon = f"epsilon >= {at_least(self.shadow.found.epsilon):.3g}" if shown else "nothing"
         return f"against an attacker who does not know them, the shadow models show {epsilon}"
 
     def __str__(self) -> str:

@@ -4,6 +4,7 @@ An attack is worth what its controls are: releases of models that never unlearne
 those of retrained ones, and retrained ones must not be told from one another.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, Self
@@ -13,6 +14,7 @@ from unfit.certify.rates import Curves, Told
 
 Outcome = Literal["refuted", "not refuted", "cannot tell", "no claim"]
 Side = Literal["too little", "too much"]  # was forgotten
+_ALL_DIGITS = 17  # of a float64
 NEGLIGIBLE = 0.1  # an epsilon or mu that is as good as none, where nothing was claimed
 
 
@@ -56,7 +58,7 @@ class AttackResult:
     @property
     def verdict(self) -> str:
         if self.outcome == "no claim":
-            return f"shows epsilon >= {self.found.epsilon:.3g}: {self.reason}"
+            return f"shows epsilon >= {at_least(self.found.epsilon):.3g}: {self.reason}"
         return f"{self.outcome}: {self.reason}"
 
     @property
@@ -83,22 +85,24 @@ class AttackResult:
                 "a model that never unlearned cannot be told apart either: noise, or what the "
                 "attacker does not know, hides what the deleted rows leave"
             )
-        against = f"for a model that never unlearned it found {self.control.mu:.3g}"
+        against = f"for a model that never unlearned it found {at_least(self.control.mu):.3g}"
         if self.limit is None:
-            return f"mu is at least {self.found.mu:.3g} at delta {self.delta:g}; {against}"
+            return (
+                f"mu is at least {at_least(self.found.mu):.3g} at delta {self.delta:g}; {against}"
+            )
         return (
-            f"mu is at least {self.found.mu:.3g} by this test, and the claim allows "
+            f"mu is at least {at_least(self.found.mu):.3g} by this test, and the claim allows "
             f"{self.limit:.3g}; {against}"
         )
 
     def _told_apart(self) -> str:
         side = f"; {self.forgotten}" if self.forgotten else ""
         if self.epsilon is None:
-            return f"mu is at least {self.found.mu:.3g} at delta {self.delta:g}{side}"
+            return f"mu is at least {at_least(self.found.mu):.3g} at delta {self.delta:g}{side}"
         claim = f"the claim of epsilon {self.epsilon:g} at delta {self.delta:g}"
         return (
-            f"{claim} allows a mu of {self.limit:.3g}, and mu is at least {self.found.mu:.3g}, "
-            f"epsilon at least {self.found.epsilon:.3g}{side}"
+            f"{claim} allows a mu of {self.limit:.3g}, and mu is at least {at_least(self.found.mu):.3g}, "
+            f"epsilon at least {at_least(self.found.epsilon):.3g}{side}"
         )
 
     def __str__(self) -> str:
@@ -151,28 +155,55 @@ class AttackResult:
         return cls(**known)
 
     def rounded(self, digits: int) -> Self:
-        """As it is kept for good: so many digits of each figure."""
+        """As it is kept for good: so many digits of each figure, and one more of what is drawn.
 
-        def told(one: Told) -> Told:
-            return Told(*(round_to(v, digits) for v in asdict(one).values()))
+        What must be at least so much is rounded down; where that would change the outcome, more
+        digits are kept.
+        """
+        for more in range(digits, _ALL_DIGITS):
+            found = self._rounded(more)
+            if (found.outcome, found.forgotten) == (self.outcome, self.forgotten):
+                return found
+        return self
 
+    def _rounded(self, digits: int) -> Self:
         parts: dict[str, Any] = {
-            f.name: told(value)
+            f.name: _rounded_down(value, digits)
             for f in fields(self)
             if isinstance(value := getattr(self, f.name), Told)
         }
         parts["most"] = round_to(self.most, digits)
         if self.curves is not None:
-            drawn = asdict(self.curves)
-            roc = tuple(tuple(round_to(v, digits) for v in point) for point in drawn.pop("roc"))
-            shares = {name: tuple(round_to(v, digits) for v in vs) for name, vs in drawn.items()}
+            drawn, fine = asdict(self.curves), digits + 1
+            roc = tuple(tuple(round_to(v, fine) for v in point) for point in drawn.pop("roc"))
+            shares = {name: tuple(round_to(v, fine) for v in vs) for name, vs in drawn.items()}
             parts["curves"] = Curves(**shares, roc=roc)  # type: ignore[arg-type]  # points of four
         return replace(self, **parts)
+
+
+def _rounded_down(told: Told, digits: int) -> Told:
+    return Told(
+        epsilon=at_least(told.epsilon, digits),
+        mu=at_least(told.mu, digits),
+        auc=round_to(told.auc, digits),
+        tpr=round_to(told.tpr, digits),
+    )
 
 
 def round_to(value: float, digits: int) -> float:
     return float(f"{value:.{digits}g}")
 
 
+def at_least(value: float, digits: int = 3) -> float:
+    """A lower bound in so many digits: never above it."""
+    near = round_to(value, digits)
+    if near <= value or value <= 0:
+        return near
+    return round_to(near - 10.0 ** (math.floor(math.log10(value)) - digits + 1), digits)
+
+
 def line_of(told: Told) -> str:
-    return f"epsilon >= {told.epsilon:.3g}, mu >= {told.mu:.3g}, AUC {told.auc:.4f}"
+    return (
+        f"epsilon >= {at_least(told.epsilon):.3g}, mu >= {at_least(told.mu):.3g}, "
+        f"AUC {told.auc:.3g}"
+    )

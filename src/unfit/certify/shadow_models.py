@@ -59,10 +59,11 @@ class ShadowTest(AttackResult):
 
     def _more(self) -> list[tuple[str, str]]:
         return [
-            ("AUC", f"{self.mean.auc:.4f} on average, {self.found.auc:.4f} for the worst target"),
+            ("AUC", f"{self.mean.auc:.3g} on average, {self.found.auc:.3g} for the worst target"),
             (
                 "TPR at 1 % FPR",
-                f"{self.mean.tpr:.2%} on average, {self.found.tpr:.2%} for the worst target",
+                f"{100 * self.mean.tpr:.3g} % on average, {100 * self.found.tpr:.3g} % for the "
+                "worst target",
             ),
         ]
 
