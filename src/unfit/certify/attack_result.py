@@ -99,10 +99,10 @@ class AttackResult:
         side = f"; {self.forgotten}" if self.forgotten else ""
         if self.epsilon is None:
             return f"mu is at least {at_least(self.found.mu):.3g} at delta {self.delta:g}{side}"
-        claim = f"the claim of epsilon {self.epsilon:g} at delta {self.delta:g}"
+        mu, epsilon = at_least(self.found.mu), at_least(self.found.epsilon)
         return (
-            f"{claim} allows a mu of {self.limit:.3g}, and mu is at least {at_least(self.found.mu):.3g}, "
-            f"epsilon at least {at_least(self.found.epsilon):.3g}{side}"
+            f"the claim of epsilon {self.epsilon:g} at delta {self.delta:g} allows a mu of "
+            f"{self.limit:.3g}, and mu is at least {mu:.3g}, epsilon at least {epsilon:.3g}{side}"
         )
 
     def __str__(self) -> str:
