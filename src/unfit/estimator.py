@@ -249,7 +249,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         made = replace(made, measured_on="test" if X is not None else "training")
         if effort is None:
             return made
-        return replace(made, attack=self._attacked(test, effort, rng, progress))
+        return made.with_attack(self._attacked(test, effort, rng, progress))
 
     def _remaining_rows(self) -> Rows:
         return self._data.take(np.flatnonzero(self._data.remaining))

@@ -40,8 +40,11 @@ def test_a_certified_model_is_not_refuted_and_one_that_never_unlearned_is(rows) 
     assert found.verdict.startswith("not refuted: mu is at least ")
     remembered = certified(rows)
     remembered._data.forget(np.arange(20))  # and nothing is unlearned
-    broken = remembered.audit(attack=True, **SMALL).attack
+    judged = remembered.audit(attack=True, **SMALL)
+    broken = judged.attack
     assert broken is not None
+    assert (judged.outcome, judged.passed) == ("not forgotten", False)
+    assert judged.reason == broken.verdict
     assert broken.outcome == "refuted"
     assert broken.release is not None
     assert broken.release.forgotten == "under-forgotten"
@@ -201,3 +204,13 @@ def test_one_refutation_is_enough_and_one_that_could_have_is_needed(rows) -> Non
     both = replace(found, release=blind, shadow=replace(found.shadow, control=hidden))
     assert both.outcome == "cannot tell"
     assert both.verdict.startswith("cannot tell: a model that never unlearned cannot be told apart")
+
+
+def test_a_pipeline_passes_the_attack_on(rows) -> None:
+    X, y = rows
+    steps = [("scale", unfit.MaxNormScaler()), ("model", unfit.LogisticRegression(epsilon=1.0))]
+    pipeline = unfit.Pipeline(steps).fit(X, y)
+    pipeline.unlearn(np.arange(20))
+    made = pipeline.audit(attack=True, splits=16, targets=1)
+    assert made.attack is not None
+    assert made.attack.outcome == "not refuted"

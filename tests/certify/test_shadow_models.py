@@ -16,6 +16,7 @@ from unfit.certify.shadow_models import (
     most_influential,
     shadow_test,
 )
+from unfit.core.dual import WIDE_FROM
 from unfit.engines.base import Engine
 from unfit.errors import BadInput
 from unfit.methods import METHODS, Settings, State
@@ -214,6 +215,19 @@ def test_targets_are_the_rows_that_move_the_optimum_most() -> None:
     moved = np.abs(p - y) * np.linalg.norm(np.linalg.solve(H, ones.T), axis=0)
     moved[~left] = 0
     assert set(found) == set(np.argsort(moved)[-5:])
+
+
+def test_targets_of_rows_too_wide_for_a_hessian_are_the_same() -> None:
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, WIDE_FROM + 10)) / 20
+    y = X[:, 0] > 0
+    clf = unfit.LogisticRegression(l2=1e-2, dtype="float64", fit_intercept=False).fit(X, y)
+    data, w = clf._data, clf._state.weights
+    assert data.wide()
+    p = 1 / (1 + np.exp(-X @ w[0]))
+    H = (X.T * (p * (1 - p))) @ X + 1e-2 * 60 * np.eye(X.shape[1])
+    moved = np.abs(p - y) * np.linalg.norm(np.linalg.solve(H, X.T), axis=0)
+    assert set(most_influential(data, w, 1e-2, 5)) == set(np.argsort(moved)[-5:])
 
 
 def test_every_target_is_in_half_of_the_odd_and_half_of_the_even_splits() -> None:

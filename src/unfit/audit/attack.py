@@ -11,7 +11,7 @@ import numpy as np
 
 from unfit.audit.attack_report import NO_NOISE, Attack
 from unfit.audit.comparison import Question, with_known_labels
-from unfit.audit.retrained import Retraining, replayed, retrain
+from unfit.audit.retrained import WIDEST, Retraining, replayed, retrain
 from unfit.certify.certifier import Promise
 from unfit.certify.pipelines import CertifiedPipeline, MethodPipeline, Pipeline
 from unfit.certify.rates import MISTAKES
@@ -130,6 +130,10 @@ def _how_released(
         return None, "chance in training is part of every release, and each is a training"
     if method.settings.sigma == 0:
         return None, NO_NOISE
+    if isinstance(method, Fisher) and q.data.d > WIDEST:
+        return None, (
+            f"the noise has the shape of the Hessian, which is not made beyond {WIDEST:,} columns"
+        )
     return own_release(method, q.data, retrained.weights, rng), ""
 
 

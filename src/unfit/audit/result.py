@@ -1,7 +1,7 @@
 """What an audit found, as a record and in words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from unfit.audit.attack_report import Attack
@@ -68,6 +68,12 @@ class Audit:
     @property
     def verdict(self) -> str:
         return f"{self.outcome}: {self.reason}"
+
+    def with_attack(self, attack: Attack) -> "Audit":
+        """With what an attack found; what it refutes is not forgotten."""
+        if attack.outcome == "refuted":
+            return replace(self, attack=attack, outcome="not forgotten", reason=attack.verdict)
+        return replace(self, attack=attack)
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Audit":

@@ -106,7 +106,7 @@ class Design:
         mask = data.remaining & (rng.random(len(data)) < 0.5)
         mask[self.targets] = self.members[split]
         half = data.shared()
-        half.remaining, half.n_remaining = mask, int(np.count_nonzero(mask))
+        half.forget(np.flatnonzero(data.remaining & ~mask))
         return half
 
 

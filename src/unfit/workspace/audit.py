@@ -59,14 +59,8 @@ class Report:
 
     @property
     def outcome(self) -> Outcome:
-        """What the weights show, unless the constants that encode the rows remember somebody, or
-        an attack refuted what is claimed."""
-        return "not forgotten" if self.constants or self.refuted else self.audit.outcome
-
-    @property
-    def refuted(self) -> bool:
-        """Whether an attack was made and refuted the claim."""
-        return self.audit.attack is not None and self.audit.attack.outcome == "refuted"
+        """What the weights show, unless the constants that encode the rows remember somebody."""
+        return "not forgotten" if self.constants else self.audit.outcome
 
     @property
     def passed(self) -> bool | None:
@@ -78,8 +72,6 @@ class Report:
         """The outcome and its reason."""
         if self.constants:
             return constants_verdict(self.constants)
-        if self.refuted and self.audit.attack is not None:
-            return f"not forgotten: {self.audit.attack.verdict}"
         return self.audit.verdict
 
     @classmethod
@@ -107,9 +99,8 @@ class Report:
         found["disparities"] = tuple(_rounded(v) for v in self.audit.disparities)
         if self.n_available < min_rows:
             found |= dict.fromkeys(_OF_DELETED) | {"disparities": ()}
-        if self.audit.attack is not None:
-            found["attack"] = self.audit.attack.rounded()
-        return replace(self, audit=replace(self.audit, **found))
+        audit, made = replace(self.audit, **found), self.audit.attack
+        return replace(self, audit=audit if made is None else audit.with_attack(made.rounded()))
 
     @property
     def too_few(self) -> bool:
@@ -173,7 +164,7 @@ class Evidence:
         made = compare(asked, threshold=threshold, draws=draws, rng=rng)
         if effort is not None:
             found = attack(asked, self.claim, effort=effort, rng=rng, progress=progress)
-            made = replace(made, attack=found)
+            made = made.with_attack(found)
         n = len(self.deleted)
         return Report(
             audit=made,
