@@ -251,6 +251,7 @@ class _Shadow:
         leaving = np.array([target])
         left = self.half.shared()
         left.forget(leaving)
+        left.precise = False  # gradients are float64's anyway, and steps need no more
         optimum = _optimum(self.pipeline, left, self.optimum)
         kinds = (
             self.pipeline.unlearned(self.state, self.half, leaving, rng),
