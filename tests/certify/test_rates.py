@@ -1,6 +1,7 @@
 """Counts become epsilon and mu as their definitions say."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from unfit.certify.rates import (
     told_apart,
     tpr_of,
 )
-from unfit.certify.shadow_scores import likelihood_ratio
+from unfit.certify.shadow_scores import Margins, judged, likelihood_ratio
 
 
 @pytest.mark.parametrize("mistakes", [0.05 / 4, 0.05 / 40, 1e-4])
@@ -78,6 +79,22 @@ def test_the_likelihood_ratio_is_that_of_the_densities() -> None:
         )
     ][0]
     assert likelihood_ratio(z, ours, theirs) == pytest.approx(expected, rel=1e-10)
+
+
+def test_what_taught_the_attacker_is_not_counted() -> None:
+    """In the odd splits the two kinds are worlds apart, in the even ones they are the same."""
+    rng = np.random.default_rng(6)
+    odd = np.arange(64) % 2 == 1
+    ours, theirs, never, absent = (rng.standard_normal((64, 8, 1)) for _ in range(4))
+    ours[odd] += 30
+    measured = Margins(
+        unlearned=ours, retrained=theirs, never=never, odd=odd, absent=absent, odd_absent=odd
+    )
+    seen = judged([measured], 1e-5, 0.0125)
+    assert (seen.found.epsilon, seen.found.mu) == (0.0, 0.0)
+    assert seen.found.auc == pytest.approx(0.5, abs=0.1)
+    swapped = replace(measured, odd=~odd, odd_absent=~odd)
+    assert judged([swapped], 1e-5, 0.0125).found.auc == 1.0
 
 
 def test_auc_is_scikit_learns_with_ties_too() -> None:

@@ -21,11 +21,15 @@ COUNT = 16  # releases of one model
 
 
 class Pipeline(ABC):
-    """knows_rows: whether an attack that knows all other rows is worth trying. Without noise it
-    tells any difference, and then the attacker must guess what the other rows are."""
+    """How models are made of some rows, and what is released of them."""
 
     method: Method
-    knows_rows: bool
+
+    @property
+    @abstractmethod
+    def knows_rows(self) -> bool:
+        """Whether an attacker who knows all other rows is worth trying. Without noise such a one
+        tells any difference, and then the attacker does not know them."""
 
     @abstractmethod
     def train(self, data: Engine, near: np.ndarray, rng: np.random.Generator) -> State:
@@ -68,7 +72,10 @@ class CertifiedPipeline(Pipeline):
     method: Method
     releases: Releases
     release: Release
-    knows_rows: bool = True
+
+    @property
+    def knows_rows(self) -> bool:
+        return True
 
     def train(self, data: Engine, near: np.ndarray, rng: np.random.Generator) -> State:
         centre = _trained(self.method, data, near, rng)
@@ -100,7 +107,7 @@ class MethodPipeline(Pipeline):
     method: Method
 
     @property
-    def knows_rows(self) -> bool:  # type: ignore[override]  # of the method's settings
+    def knows_rows(self) -> bool:
         return self.method.settings.sigma > 0 or self.method.solver == "sgd"
 
     def train(self, data: Engine, near: np.ndarray, rng: np.random.Generator) -> State:
