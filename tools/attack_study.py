@@ -16,7 +16,9 @@ certified model with 512 splits and 10 targets, timed. Prints Markdown.
 import argparse
 import os
 import platform
+import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,6 +35,7 @@ from unfit.certify.release_test import Centres, release_test
 from unfit.certify.shadow_models import Size, shadow_test
 from unfit.data import catalog
 from unfit.engines.base import Engine
+from unfit.fitted_steps import FittedStepWarning
 from unfit.methods import METHODS, Settings, State
 
 L2, EPSILON, DELTA, NOISE = 1e-3, 1.0, 1e-5, 1e-3
@@ -161,6 +164,7 @@ def run(draw: Callable[[np.random.Generator], Table], runs: int, size: Size) -> 
             counts[name][found.outcome] += 1
             for test, result in found.tests:
                 counts[name][test] += result.outcome == "refuted"
+            print(f"{name}, run {i + 1}: {found.outcome}", file=sys.stderr)
     return counts
 
 
@@ -209,6 +213,7 @@ def main() -> None:
     parser.add_argument("--time", action="store_true")
     parser.add_argument("--quick", action="store_true", help="three runs")
     asked = parser.parse_args()
+    warnings.simplefilter("ignore", FittedStepWarning)  # of rows whose norm was fitted: not asked
     draw = made_up if asked.data is None else drawn_from(asked.data, asked.rows)
     print(f"{asked.data or 'made-up rows'}; {machine()}\n")
     if asked.time:
