@@ -263,6 +263,21 @@ def test_every_label_of_the_screens_has_a_line(told: Told) -> None:
     shown = set(re.findall(r"^([A-Za-z][A-Za-z ,-]*?)\s{2,}\S", audit, re.M))
     assert {"version", "rows", "AccDis", "verdict"} <= shown
     assert not missing("unfit audit", shown)
+    attacked = told.says("audit", "--attack", "--splits", "16", "--targets", "1")
+    shown = set(re.findall(r"^([A-Za-z][A-Za-z0-9 ,%-]*?)\s{2,}\S", attacked, re.M)) - shown
+    assert {"claim", "told apart", "TPR at 1 % FPR", "could have found"} <= shown
+    assert not missing("unfit audit --attack, and on the page of an audit", shown)
+
+
+def test_every_number_of_an_attack_has_a_line(told: Told, tmp_path: Path) -> None:
+    asked = ["--attack", "--splits", "16", "--targets", "1", "--json"]
+    page = tmp_path / "page.html"
+    found = json.loads(told.says("audit", *asked, "--report", str(page)).splitlines()[-1])
+    assert not missing("unfit audit --attack --json", _keys(found["attack"], "attack."))
+    labels = Labels()
+    labels.feed(page.read_text().partition("<h2>Attack</h2>")[2].partition("<h2>")[0])
+    assert {"claim", "told apart"} <= labels.found
+    assert not missing("unfit audit --attack, and on the page of an audit", labels.found)
 
 
 @pytest.mark.parametrize(("path", "heading"), PAGES.items())

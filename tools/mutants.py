@@ -131,6 +131,42 @@ MUTANTS = (
         wrong="centre = centre + solved",
         tests=("tests/certify/test_certifier.py",),
     ),
+    Mutant(
+        breaks="what an attack shows is a bound of the rates, not the rates",
+        file="certify/rates.py",
+        right="lowest(caught, n, mistakes), highest(n - caught, n, mistakes)",
+        wrong="caught / n, (n - caught) / n",
+        tests=("tests/certify/test_release_test.py",),
+    ),
+    Mutant(
+        breaks="an attacker is not counted on what taught it",
+        file="certify/shadow_scores.py",
+        right="test = ours[~odd_ours].reshape(-1, k), theirs[~odd_theirs].reshape(-1, k)",
+        wrong="test = fit",
+        tests=("tests/certify/test_rates.py",),
+    ),
+    Mutant(
+        breaks="an attack that would not find a model that never unlearned has no verdict",
+        file="certify/attack_result.py",
+        right="if self.control is None or not self._beyond(self.control):\n"
+        '            return "cannot tell"',
+        wrong='if False:\n            return "cannot tell"',
+        tests=("tests/certify/test_shadow_models.py",),
+    ),
+    Mutant(
+        breaks="shadow models are compared with a retraining without the target",
+        file="certify/shadow_models.py",
+        right="left.forget(leaving)",
+        wrong="left.forget(leaving[:0])",
+        tests=("tests/certify/test_shadow_models.py",),
+    ),
+    Mutant(
+        breaks="the records keep an attack rounded",
+        file="workspace/audit.py",
+        right="audit.with_attack(made.rounded())",
+        wrong="audit.with_attack(made)",
+        tests=("tests/workspace/test_attacks.py",),
+    ),
 )
 
 

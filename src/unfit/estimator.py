@@ -16,8 +16,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from unfit.audit import Audit, Question, compare
+from unfit.audit import Attack, Audit, Claim, Effort, Question, attack, compare
 from unfit.certify import Certificate, Promise, Releases, ReleaseTest, certified_settings
+from unfit.certify.shadow_models import SPLITS, TARGETS, Size
 from unfit.core.losses import LOGISTIC, Loss, SquaredError, SquaredHinge
 from unfit.core.objective import Rows
 from unfit.core.predictions import class_probabilities, margins, predicted_classes
@@ -218,6 +219,10 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         threshold: float = 1.0,
         draws: int | None = None,
         random_state: int | None = None,
+        attack: bool = False,
+        splits: int = SPLITS,
+        targets: int = TARGETS,
+        progress: ProgressCallback | None = None,
     ) -> Audit:
         """Retrain independently on the remaining rows and compare; the model does not change.
 
@@ -225,6 +230,11 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         and the mean difference of probabilities (in points) up to which the verdict can be
         "forgotten"; it rests on the weights first. draws: retrainings with fresh noise for AccDis
         (by default 5 if sigma > 0, else 1).
+
+        attack: also try to tell releases from those of a retraining, of this model and of models
+        trained on so many random halves of the rows (splits), from each of which the most
+        influential rows (targets) are unlearned; the result is `attack` of what is returned.
+        progress: called as progress("shadow models", done, splits).
         """
         self._require_rows("audit")
         if (X is None) != (y is None):
@@ -233,30 +243,54 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             raise ValueError(f"threshold must be >= 0, got {threshold}")
         if draws is not None and draws < 1:
             raise ValueError(f"draws must be >= 1, got {draws}")
-        test = None
-        if X is not None:
-            X_test = validate_data(self, X, dtype=self._dtype, reset=False)
-            labels = np.asarray(y).ravel()
-            if len(labels) != len(X_test):
-                raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
-            codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
-            codes = np.where(self.classes_[codes] == labels, codes, -1)
-            test = Rows(X_test, codes, self._data.intercept, self.loss)
+        effort = Effort(size=Size(splits, targets)) if attack else None
+        test = self._remaining_rows() if X is None else self._test_rows(X, y)
         rng = np.random.default_rng(random_state)
-        forgotten = ~self._data.remaining
-        gone = self._data.take(np.flatnonzero(forgotten & ~self._data.erased))
-        if test is None:
-            test = self._data.take(np.flatnonzero(self._data.remaining))
-        n_deleted = int(np.count_nonzero(forgotten))
+        made = compare(self._question(test), threshold=threshold, draws=draws, rng=rng)
+        made = replace(made, measured_on="test" if X is not None else "training")
+        if effort is None:
+            return made
+        return made.with_attack(self._attacked(test, effort, rng, progress))
+
+    def _remaining_rows(self) -> Rows:
+        return self._data.take(np.flatnonzero(self._data.remaining))
+
+    def _test_rows(self, X: ArrayLike, y: ArrayLike | None) -> Rows:
+        X_test = validate_data(self, X, dtype=self._dtype, reset=False)
+        labels = np.asarray(y).ravel()
+        if len(labels) != len(X_test):
+            raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
+        codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
+        codes = np.where(self.classes_[codes] == labels, codes, -1)
+        return Rows(X_test, codes, self._data.intercept, self.loss)
+
+    def _question(self, test: Rows) -> Question:
         method, state = self._fitted, self._state
-        if (
-            self._releases is not None
-        ):  # which publishes as RETRAIN does: the centre and plain noise
+        if self._releases is not None:  # publishes as RETRAIN does: the centre and plain noise
             method = METHODS["retrain"](replace(method.settings, solver="auto", sigma=self.noise))
             state = State(method.name, state.weights, state.n, kept_centre=state.centre)
-        asked = Question(method, state, self._data, test, gone, n_deleted)
-        made = compare(asked, threshold=threshold, draws=draws, rng=rng)
-        return made if X is not None else replace(made, measured_on="training")
+        return self._asked(method, state, test)
+
+    def _asked(self, method: Method, state: State, test: Rows) -> Question:
+        forgotten = ~self._data.remaining
+        gone = self._data.take(np.flatnonzero(forgotten & ~self._data.erased))
+        return Question(method, state, self._data, test, gone, int(np.count_nonzero(forgotten)))
+
+    def _attacked(
+        self,
+        test: Rows,
+        effort: Effort,
+        rng: np.random.Generator,
+        progress: ProgressCallback | None,
+    ) -> Attack:
+        claim = None
+        if self._releases is not None:
+            certifier = self._releases.certifier
+            claim = Claim(certifier.promise, certifier.release)
+        asked = self._asked(self._fitted, self._state, test)
+        return attack(
+            asked, claim, effort=effort, rng=rng, delta=float(self.delta), progress=progress
+        )
 
     def attack(self, *, draws: int = 10_000) -> ReleaseTest:
         """Try to refute the certificate: can releases be told from those of a retraining?

@@ -585,7 +585,8 @@ def test_an_export_holds_no_category_that_only_the_forgotten_had(kept: Kept) -> 
 
 
 def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> None:
-    asked = service.post("/v1/audits", json={"draws": 1, "threshold": 40})
+    attack = {"attack": True, "splits": 16, "targets": 1}
+    asked = service.post("/v1/audits", json={"draws": 1, "threshold": 40} | attack)
     assert asked.status_code == 202
     audit, where = asked.json(), asked.headers["location"]
     assert where == f"/v1/audits/{audit['id']}"
@@ -600,12 +601,14 @@ def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> Non
         audited, retrained = ended(service, where), ended(service, there)
     assert (audited["state"], audited["version"], audited["passed"]) == ("done", 1, True)
     assert audited["report"]["threshold"] == 40
+    assert audited["report"]["attack"]["shadow"]["splits"] == 16
     assert audited["verdict"]
     assert (retrained["state"], retrained["version"]) == ("done", 2)
     assert service.get("/v1/versions/2").json()["kind"] == "retrained"
     page = service.get(f"{where}/report")
     assert page.headers["content-type"].startswith("text/html")
     assert "<svg" in page.text
+    assert "<h2>Attack</h2>" in page.text
     assert "http://" not in page.text.replace("http://www.w3.org/2000/svg", "")
     assert [a["id"] for a in service.get("/v1/audits").json()["items"]] == [audit["id"]]
     assert service.get("/v1/retrainings").json()["items"] == [retrained]
@@ -622,6 +625,8 @@ def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> Non
         {"deleted": "/etc/passwd"},
         {"draws": "x"},
         {"draws": 1.5},
+        {"attack": True, "splits": 18},
+        {"attack": True, "targets": 0},
         [],
         None,
     ],

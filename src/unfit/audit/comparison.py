@@ -63,7 +63,7 @@ def compare(
     q = question
     if draws is None:
         draws = DRAWS if q.method.settings.sigma > 0 else 1
-    known = _with_known_labels(q.deleted)
+    known = with_known_labels(q.deleted)
     retrained = retrain(q.method, q.data, q.state.linear_term)
     reference, updated, compared = _pair_compared(q, retrained)
     control = retrained.control(q.data, known) if len(known) else None
@@ -132,7 +132,8 @@ def compare(
     )
 
 
-def _with_known_labels(rows: Rows) -> Rows:
+def with_known_labels(rows: Rows) -> Rows:
+    """Those of the rows whose label is a class of the model."""
     known = np.flatnonzero(rows.codes >= 0)
     return rows if len(known) == len(rows) else rows.take(known)
 

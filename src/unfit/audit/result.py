@@ -1,9 +1,10 @@
 """What an audit found, as a record and in words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from unfit.audit.attack_report import Attack
 from unfit.audit.verdict import Outcome
 
 Compared = Literal["weights", "weights before noise", "weights with the same noise term"]
@@ -57,6 +58,7 @@ class Audit:
     deleted_control_probabilities_differ: float | None = None
     disparities: tuple[float, ...] = ()  # AccDis of each draw
     measured_on: Literal["test", "training"] = "test"  # accuracy, log-loss, AUC; who has no others
+    attack: Attack | None = None  # where one was asked for
 
     @property
     def passed(self) -> bool | None:
@@ -67,18 +69,33 @@ class Audit:
     def verdict(self) -> str:
         return f"{self.outcome}: {self.reason}"
 
+    def with_attack(self, attack: Attack) -> "Audit":
+        """With what an attack found; what it refutes is not forgotten."""
+        if attack.outcome == "refuted":
+            return replace(self, attack=attack, outcome="not forgotten", reason=attack.verdict)
+        return replace(self, attack=attack)
+
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Audit":
         """From a report's fields; one from before there were such verdicts cannot tell."""
         known = {f.name: content[f.name] for f in fields(cls) if f.name in content}
         known["disparities"] = tuple(known.get("disparities", ()))
+        if known.get("attack") is not None:
+            known["attack"] = Attack.of(known["attack"])
         if "outcome" not in known:
             known["outcome"] = "cannot tell"
             known["reason"] = "this audit compared accuracies alone, which cannot show it"
         return cls(**known)
 
     def __str__(self) -> str:
-        return "\n".join(f"{name:<19}{value}" for name, value in self.lines())
+        table = "\n".join(f"{name:<19}{value}" for name, value in self.lines())
+        return table if self.attack is None else f"{table}\n\n{self.attack}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON can hold it."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        attack = None if self.attack is None else self.attack.to_dict()
+        return own | {"disparities": list(self.disparities), "attack": attack}
 
     def lines(self) -> list[tuple[str, str]]:
         """What was found: a name and what it came to."""

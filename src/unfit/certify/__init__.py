@@ -2,8 +2,10 @@
 
 accountant turns distances into epsilon and delta; bounds says how far weights are from an optimum
 at most, for which lengths says how long rows are; certifier polishes weights until a claim holds;
-releases publishes them; agreement says where labels are certain; release_test attacks the claim.
-May know methods, engines and core; knows no store and no file.
+releases publishes them; agreement says where labels are certain. Attacks: release_test draws
+releases of one model; shadow_models sends other rows through a pipeline, and shadow_scores tells
+them apart; rates makes epsilon and mu of counts, attack_result a verdict. May know methods, engines
+and core; knows no store and no file.
 
 What is written down: keys sign; statement, envelope, log and bundle are the formats; verify checks
 them, a file of its own that imports nothing of ours (docs/verifying.md). Names are imported when

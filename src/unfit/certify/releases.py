@@ -7,7 +7,7 @@ import numpy as np
 from unfit.certify.accountant import epsilon_of, joint_mu, mu_of
 from unfit.certify.certifier import TOLERANCE, Certifier, Kind, Polished, Promise
 from unfit.certify.lengths import RowLengths
-from unfit.certify.release_test import DRAWS, ReleaseTest, release_test
+from unfit.certify.release_test import DRAWS, Centres, ReleaseTest, release_test
 from unfit.engines.base import Engine
 from unfit.methods.base import Settings, State, with_noise
 from unfit.methods.retrain import Retrain
@@ -154,9 +154,7 @@ class Releases:
             control = exact.optimum(data, rng, mask=everybody)
         return release_test(
             certifier.release,
-            state.centre,
-            retrained,
-            control,
+            Centres(state.centre, retrained, control),
             epsilon=promise.epsilon,
             delta=promise.delta,
             draws=draws,

@@ -38,6 +38,24 @@ def audit(
         int | None,
         typer.Option(min=1, help="Retrainings for AccDis. Default: 5 with noise, otherwise 1."),
     ] = None,
+    attack: Annotated[
+        bool,
+        typer.Option(
+            "--attack",
+            help="Also try to tell what is released from releases of a retraining, here and on "
+            "random halves of the rows. Takes seconds to minutes.",
+        ),
+    ] = False,
+    splits: Annotated[
+        int | None,
+        typer.Option(
+            min=16, help="Random halves of the rows that an attack trains on. Default: 512."
+        ),
+    ] = None,
+    targets: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows that an attack unlearns from each half. Default: 10."),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Where to write the page. Default: reports/ in the workspace."),
@@ -50,19 +68,30 @@ def audit(
 ) -> None:
     """Retrain independently and compare: did the model forget? The active model is not touched.
 
-    Exit codes: 0 forgotten, 1 not forgotten, 2 an error, 3 the audit cannot tell.
+    Exit codes: 0 forgotten, 1 not forgotten, 2 an error, 3 the audit cannot tell. A claim that an
+    attack refutes is not forgotten.
     """
     from unfit import disk
+    from unfit.errors import BadInput
     from unfit.pages.audit import audit_page
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(workspace)) as ws:
+        if not attack and (splits is not None or targets is not None):
+            raise BadInput("--splits and --targets say how an attack is made; add --attack")
         if report is not None:
             require_folder(report)
         with progress_bar(as_json) as progress:
             progress("retraining independently", 0, 0)
             made = ws.audit(
-                deleted=deleted, threshold=threshold, draws=draws, random_state=random_state
+                deleted=deleted,
+                threshold=threshold,
+                draws=draws,
+                random_state=random_state,
+                attack=attack,
+                splits=splits,
+                targets=targets,
+                progress=progress,
             )
         page = report or ws.layout.audit_report(made.version)
         if report is None:

@@ -10,6 +10,7 @@ from rich.text import Text
 from unfit.cli.common import PURGED_BY, plural
 
 if TYPE_CHECKING:
+    from unfit.audit import Attack
     from unfit.store.records import HeldOut
     from unfit.workspace.audit import Report
     from unfit.workspace.results import Status
@@ -141,10 +142,26 @@ def audit_screen(made: "Report", console: Console) -> None:
     lines["rows"] += " (held-out rows are not counted)"
     if made.deleted_from:
         lines["rows"] += f"; looked at {made.n_available:,} from {made.deleted_from}"
+    lines["verdict"] = made.verdict
+    version = f"{made.version} ({made.method}, sigma {made.sigma:g})"
+    console.print(_grid([("version", version), *lines.items()]), highlight=False)
+    if made.audit.attack is not None:
+        attack_screen(made.audit.attack, console)
+
+
+def attack_screen(attack: "Attack", console: Console) -> None:
+    for title, test in attack.tests:
+        console.print(f"\n[bold]{title}[/bold]", highlight=False)
+        console.print(_grid(test.lines()), highlight=False)
+    last = [("no release test", attack.note)] if attack.note else []
+    console.print()
+    console.print(_grid([*last, ("attack", attack.verdict)]), highlight=False)
+
+
+def _grid(lines: list[tuple[str, str]]) -> Table:
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold")
+    table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("version", f"{made.version} ({made.method}, sigma {made.sigma:g})")
-    for name, value in lines.items():
-        table.add_row(name, made.verdict if name == "verdict" else value)
-    console.print(table, highlight=False)
+    for name, value in lines:
+        table.add_row(name, value)
+    return table

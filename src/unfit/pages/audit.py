@@ -2,14 +2,29 @@
 
 from typing import NamedTuple
 
-from unfit.audit import Audit, shown
-from unfit.pages import svg
+from unfit.audit import Attack, Audit, shown
+from unfit.certify.attack_result import AttackResult
+from unfit.pages import curves, svg
 from unfit.pages.templating import render
 from unfit.workspace.audit import Report
 from unfit.workspace.results import Status
 
 SHOWN = 30  # decisions on a page
 OUTCOMES = {"forgotten": "passed", "not forgotten": "failed", "cannot tell": "open"}  # styles
+ATTACKS = {"refuted": "failed", "not refuted": "passed", "cannot tell": "open", "no claim": "open"}
+WHAT = {
+    "release test": "Releases of this model and of one that was retrained without the deleted "
+    "rows, scored along the line between the two. One half of them chose a threshold, the other "
+    "half was counted.",
+    "shadow models": "Models of random halves of the remaining rows. Rows that move the model most "
+    "were unlearned from the halves that have them, and compared with retraining the same halves "
+    "without them. The attacker sees what a release says of such a row; the odd halves taught the "
+    "attacker, the even ones were counted.",
+}
+UNITS = {
+    "release test": "standard deviations of retrained releases",
+    "shadow models": "log-likelihood ratio, all targets",
+}
 TOO_FEW = (
     "not recorded: fewer deleted rows than preprocessing.min_rows were available, and figures of "
     "so few rows would reveal each of them"
@@ -30,7 +45,36 @@ def audit_page(report: Report, status: Status) -> str:
         estimates=estimates_plot(status),
         decisions=list(status.decisions)[-SHOWN:],
         earlier=max(0, len(status.decisions) - SHOWN),
+        attack=report.audit.attack,
+        attack_tests=attack_tests(report.audit.attack),
+        attack_outcome=ATTACKS[report.audit.attack.outcome] if report.audit.attack else "",
     )
+
+
+class AttackTest(NamedTuple):
+    """One attack: its title, what it does, its table, the plots of its scores and its ROC."""
+
+    title: str
+    what: str
+    lines: list[tuple[str, str]]
+    scores: str
+    roc: str
+
+
+def attack_tests(attack: Attack | None) -> list[AttackTest]:
+    return [] if attack is None else [_attack_test(name, test) for name, test in attack.tests]
+
+
+def _attack_test(name: str, test: AttackResult) -> AttackTest:
+    scores = roc = ""
+    if test.curves is not None:
+        c = test.curves
+        series = [("unlearned", c.ours), ("retrained", c.theirs)]
+        scores = curves.histogram(
+            c.edges, series, unit=UNITS[name], label=f"scores of unlearned and retrained: {name}"
+        )
+        roc = curves.roc(c.roc, label=f"ROC of the {name}")
+    return AttackTest(name.capitalize(), WHAT[name], test.lines(), scores, roc)
 
 
 class Fact(NamedTuple):

@@ -42,7 +42,7 @@ def line_chart(
     def y(v: float) -> float:
         return TOP + (height - TOP - BOTTOM) * (1 - (v - base) / span)
 
-    parts = [_frame(height, label)]
+    parts = [frame(height, label)]
     for i in range(steps + 1):
         v = base + span * i / steps
         parts.append(
@@ -96,7 +96,7 @@ def bar_chart(
     def x(v: float) -> float:
         return left + (WIDTH - left - 130) * min(1.0, v / ceiling)
 
-    parts, y = [_frame(height, label)], float(TOP)
+    parts, y = [frame(height, label)], float(TOP)
     for name, series in groups:
         middle = y + len(series) * (bar + 4) / 2
         parts.append(
@@ -121,7 +121,8 @@ def bar_chart(
     return "".join(parts) + "</svg>"
 
 
-def _frame(height: float, label: str) -> str:
+def frame(height: float, label: str) -> str:
+    """The opening tag of a plot; `</svg>` closes it."""
     return (
         f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}" '
         f'xmlns="http://www.w3.org/2000/svg">'

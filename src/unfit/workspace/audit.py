@@ -6,7 +6,7 @@ either way they are encoded for the active model.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from unfit.audit import Audit, Question, compare
+from unfit.audit import Audit, Claim, Effort, Question, attack, compare
 from unfit.audit.verdict import Outcome
+from unfit.certify.shadow_models import Size
 from unfit.core.objective import Rows
 from unfit.data.encoding import Reader
 from unfit.data.roles import Roles
@@ -86,8 +87,9 @@ class Report:
     def recorded(self, min_rows: int) -> "Report":
         """The part that is kept for good. Nobody's values may be computed from it.
 
-        Figures are rounded to three digits. Those of the deleted rows are left out if fewer than
-        min_rows were available: the log-loss of one row is what the model says of that person.
+        Figures are rounded to three digits, those of an attack to two. Those of the deleted rows
+        are left out if fewer than min_rows were available: the log-loss of one row is what the
+        model says of that person.
         """
         found: dict[str, Any] = {
             f.name: _rounded(value)
@@ -97,7 +99,8 @@ class Report:
         found["disparities"] = tuple(_rounded(v) for v in self.audit.disparities)
         if self.n_available < min_rows:
             found |= dict.fromkeys(_OF_DELETED) | {"disparities": ()}
-        return replace(self, audit=replace(self.audit, **found))
+        audit, made = replace(self.audit, **found), self.audit.attack
+        return replace(self, audit=audit if made is None else audit.with_attack(made.rounded()))
 
     @property
     def too_few(self) -> bool:
@@ -105,8 +108,7 @@ class Report:
         return self.n_available > 0 and self.audit.deleted_probabilities_differ is None
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self.audit) | {
-            "disparities": list(self.audit.disparities),
+        return self.audit.to_dict() | {
             "version": self.version,
             "method": self.method,
             "sigma": self.sigma,
@@ -137,6 +139,7 @@ class Evidence:
     deleted_from: str
     n_deleted: int
     constants: tuple[str, ...] = ()  # see workspace.constants.differing
+    claim: Claim | None = None  # what the version was published under
 
     def weigh(
         self,
@@ -144,8 +147,9 @@ class Evidence:
         draws: int | None,
         random_state: int | None,
         progress: ProgressCallback | None,
+        effort: Effort | None = None,
     ) -> Report:
-        """Retrain independently and compare."""
+        """Retrain independently and compare; with an effort, attack as well."""
         if progress is not None:
             progress("retraining independently", 0, 0)
         asked = Question(
@@ -158,6 +162,9 @@ class Evidence:
         )
         rng = np.random.default_rng(random_state)
         made = compare(asked, threshold=threshold, draws=draws, rng=rng)
+        if effort is not None:
+            found = attack(asked, self.claim, effort=effort, rng=rng, progress=progress)
+            made = made.with_attack(found)
         n = len(self.deleted)
         return Report(
             audit=made,
@@ -189,6 +196,13 @@ def gather(session: Session, deleted: Path | None) -> Evidence:
         n_deleted=sum(v.deleted for v in session.store.versions.find()),
         constants=differing(model.card.encoding, model.dataset, model.live),
     )
+
+
+def effort_of(splits: int | None, targets: int | None) -> Effort:
+    """How much an attack tries; None: as much as by default."""
+    given = {"splits": splits, "targets": targets}
+    size = Size(**{name: value for name, value in given.items() if value is not None})
+    return Effort(size=size)
 
 
 def check_request(threshold: float, draws: int | None) -> None:

@@ -288,18 +288,24 @@ class Workspace:
         threshold: float | None = None,
         draws: int | None = None,
         random_state: int | None = None,
+        attack: bool = False,
+        splits: int | None = None,
+        targets: int | None = None,
         progress: ProgressCallback | None = None,
     ) -> Report:
         """Retrain independently, compare, say what was found; the active model stays as it is.
 
-        The records keep the report rounded, and of few deleted rows the verdict alone. Erasures
-        wait while the rows are copied, not while they are trained on.
+        attack: also try to tell releases from those of a retraining, with models of so many random
+        halves of the rows (splits), from which so many rows (targets) are unlearned. The records
+        keep the report rounded, and of few deleted rows the verdict alone. Erasures wait while the
+        rows are copied, not while they are trained on.
         """
         threshold = self.config.policy.disparity if threshold is None else threshold
         audit.check_request(threshold, draws)
+        effort = audit.effort_of(splits, targets) if attack else None
         with self.session() as session:
             evidence = audit.gather(session, None if deleted is None else Path(deleted))
-        report = evidence.weigh(threshold, draws, random_state, progress)
+        report = evidence.weigh(threshold, draws, random_state, progress, effort)
         kept = report.recorded(self.config.preprocessing.min_rows)
         number = self.store.audits.add(
             evidence.version, report.passed, kept.as_dict(), session.clock()

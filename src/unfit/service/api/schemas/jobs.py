@@ -13,9 +13,16 @@ from unfit.store.records import AuditRecord, Job
 class AuditIn(StrictInput):
     """Options of an audit; the workspace's settings are the defaults."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{}, {"threshold": 1.5, "draws": 5}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{}, {"threshold": 1.5, "draws": 5}, {"attack": True}]}
+    )
     threshold: Annotated[float, Field(ge=0, le=200)] | None = None
     draws: Annotated[int, Field(ge=1, le=100)] | None = None
+    attack: bool | None = Field(
+        None, description="Also try to tell releases from those of a retraining."
+    )
+    splits: Annotated[int, Field(ge=16, le=4096, multiple_of=4)] | None = None
+    targets: Annotated[int, Field(ge=1, le=100)] | None = None
 
 
 class JobOut(BaseModel):
