@@ -22,6 +22,7 @@ POINTS = (
     "forget.unlearned",
     "forget.retained",
     "forget.artifacts-written",
+    "forget.certified",
     "forget.listed",
     "forget.committed",
     "retrain.start",

@@ -1,7 +1,9 @@
 """The page of a certificate, to print: for the person who was erased, or for a regulator."""
 
+import math
 from collections.abc import Sequence
 
+from unfit.certify.statement import Claim
 from unfit.pages.templating import render
 from unfit.workspace.certificates import Certificate, LogHead
 
@@ -27,10 +29,20 @@ def certificate_page(
         salts=salts,
         keys=head.keys,
         about=_KINDS[certificate.kind],
-        odds=f"{2.718281828459045**claim.epsilon:.2f}",
+        words=in_words(claim),
         facts=_facts(certificate),
         declared=[c.name for c in claim.constants if c.origin == "declared"],
         fitted=[c.name for c in claim.constants if c.origin == "fitted"],
+    )
+
+
+def in_words(claim: Claim) -> str:
+    """What epsilon and delta mean for whoever sees the released model."""
+    return (
+        "Whoever sees the released model cannot tell whether it was updated without the deleted "
+        "rows or trained anew without them: for every question about its weights, the two ways "
+        f"lead to a yes with probabilities within a factor of {math.exp(claim.epsilon):.3g} "
+        f"(e^epsilon) and an addend of {claim.delta:g} (delta) of each other."
     )
 
 

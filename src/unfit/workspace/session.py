@@ -185,6 +185,7 @@ class Session:
     def signing_key(self) -> SigningKey | None:
         """The key that signs certificates; None, with a warning, if it cannot be used."""
         try:
+            self.key_file.begin()
             return self.key_file.require()
         except (BadInput, Unavailable) as error:
             log.warning("certificates wait for a signature: %s", error)
@@ -198,7 +199,7 @@ class Session:
 
     def purge_salts(self) -> None:
         """Remove what opens commitments, where nobody has fetched it in time."""
-        if self.active is not None and self.config.certify.epsilon is not None:
+        if self.active is not None:
             before = self.clock() - self.config.certify.keep_salts
             if self.store.certificates.purge_salts(before=before):
                 self.record = replace(self.record, purge_due=True)

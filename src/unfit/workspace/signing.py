@@ -24,6 +24,8 @@ from unfit.errors import BadInput, Unavailable
 from unfit.store.certificates import Certificates
 from unfit.store.records import NewCertificate
 
+SIGNED_NEXT = "the next erasure or `unfit key sign` signs them"  # where nothing is wrong
+
 
 def key_name(workspace: str) -> str:
     """How signatures name a workspace, by its id: it is the origin of the log."""

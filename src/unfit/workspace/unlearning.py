@@ -126,21 +126,22 @@ class Unlearning:
     def _certified(
         self, step: pipeline.Step, ready: Ready | None
     ) -> tuple[pipeline.Step, float | None]:
-        """The step at the polished weights, with what is known of them; and their distance from a
-        retraining, as a share of their length. Noise comes later: no decision may depend on it."""
+        """The step at the polished weights, with what is known of them; and how far they may be
+        from a retraining's, as a share of their length. That is what the certificate allows: what
+        they came to is for its annex alone. Noise comes later: no decision may depend on it."""
         if ready is None:
             return step, None
-        centre, distance = ready.polished.centre, ready.polished.distance
+        centre, promise = ready.polished.centre, ready.releases.certifier.promise
         gone = self.model.data.take(self.leaving)
-        disparity = largest_disparity(gone, centre, distance)
+        disparity = largest_disparity(gone, centre, ready.polished.distance)
         if disparity and len(gone) < self.session.config.preprocessing.min_rows:
             disparity = None  # of so few rows it would tell which label they had, for good
         facts = replace(
             step.facts,
             disparity=disparity,
-            joint_mu=joint_mu_with(self.session, ready.releases.certifier.promise),
+            joint_mu=joint_mu_with(self.session, promise),
         )
-        share = distance / (float(np.linalg.norm(centre)) or 1.0)
+        share = promise.mu * promise.noise / (float(np.linalg.norm(centre)) or 1.0)
         return replace(step, state=ready.state, facts=facts), share
 
     def _not_unlearned(self, reason: str) -> Evaluation:
