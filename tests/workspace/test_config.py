@@ -29,6 +29,7 @@ def test_every_choice_is_visible_and_commented(text: str) -> None:
         "model",
         "preprocessing",
         "policy",
+        "certify",
         "retention",
         "store",
         "service",

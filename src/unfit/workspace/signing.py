@@ -103,7 +103,10 @@ class KeyFile:
             ) from None
         except OSError as error:
             raise Unavailable(f"{self.path.name} cannot be read: {error.strerror}") from None
-        return SigningKey.from_pem(content, self.name)
+        try:
+            return SigningKey.from_pem(content, self.name)
+        except BadInput as error:
+            raise BadInput(f"{self.path.name}: {error}") from None
 
 
 def signed(entry: NewCertificate, before: NewCertificate | None, key: SigningKey) -> NewCertificate:
