@@ -30,6 +30,7 @@ from unfit.certify.keys import SigningKey
 from unfit.certify.verify import commitment, parse_statement
 from unfit.errors import BadInput, Unavailable
 from unfit.methods import METHODS
+from unfit.pages.certificate import certificate_page
 from unfit.workspace import Workspace
 from unfit.workspace.certificates import HandedOut, NoCertificate, Unsigned
 
@@ -95,6 +96,10 @@ def test_a_model_that_is_withdrawn_has_an_entry_and_nothing_is_released(tmp_path
         check_log(ws)
         nothing = hashlib.sha256(b"").hexdigest()
         assert [c.sha256 for c in ws.certificates.find()][1:] == [nothing] * 2
+        for one in ws.certificates.find()[1:]:
+            page = certificate_page(one, (), ws.certificates.head())
+            assert "so none is released any more" in page
+            assert "indistinguishable" not in page
         with pytest.raises(Unavailable, match="withdrawn"):
             ws.export()
 

@@ -4,6 +4,7 @@ Reading needs no lock. What a person gets, the salts that open the commitments t
 handed out once: it is removed here before it is given away.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -52,6 +53,11 @@ class Certificate:
     claim: Claim
     sha256: str  # of the released model, model.safetensors of `unfit export`
     signed: bool
+
+    @property
+    def released(self) -> bool:
+        """Whether it is about a model; a withdrawn one is no file, and has the digest of none."""
+        return self.sha256 != hashlib.sha256(b"").hexdigest()
 
     @classmethod
     def of(cls, record: CertificateRecord) -> "Certificate":
