@@ -382,6 +382,28 @@ def test_no_route_answers_with_what_is_the_auditor_s_alone(service: Service) -> 
         assert [one for one in secrets[what] if one in annex], what
 
 
+def test_the_figures_of_an_audit_are_for_auditors(service: Service) -> None:
+    """They say how far the weights before noise are from a retraining's."""
+    report = service.workspace.audit()
+    with working(service.kept.folder):
+        service.post("/v1/audits", json={})
+        until(lambda: service.get("/v1/audits/1").json()["state"] == "done", "the audit")
+    assert service.get("/v1/audits/1").json()["report"]["weight_distance"] > 0
+    operator = bearer(token(service.kept.folder, "operate"))
+    for path in ("/v1/audits/1", "/v1/audits"):
+        found = service.get(path, headers=operator).json()
+        found = found if "items" not in found else found["items"][0]
+        assert found["outcome"] == report.outcome
+        assert set(found["report"]) == {"outcome", "verdict"}
+    assert service.get("/v1/audits/1/report", headers=operator).status_code == 403
+    visitor, auditor = Visitor(service, "operate"), Visitor(service, "audit")
+    for path in ("/audits/1", "/audits/1/panel", "/audits/1/report"):
+        assert visitor.get(path).status_code == 403
+        assert auditor.get(path).status_code == 200
+    assert visitor.get("/audits").text.count("are for the role") == 2
+    assert "are for the role" not in auditor.get("/audits").text
+
+
 # --- the dashboard -------------------------------------------------------------------------------
 
 

@@ -84,7 +84,8 @@ class Overview:
                 f"by {moment(status.retained.overdue_since)} UTC but are still here.",
             )
         if audit is not None and audit.passed is False and audit.version == version.number:
-            return Banner("bad", f"The last audit failed: {audit.report.get('verdict')}.")
+            said = "outcome" if status.certificates.entries else "verdict"  # without figures
+            return Banner("bad", f"The last audit failed: {audit.report.get(said)}.")
         if status.estimate is not None and status.estimate > status.threshold:
             return Banner("warn", "The disparity is above the threshold.")
         certificates = status.certificates
