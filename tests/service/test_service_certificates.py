@@ -38,7 +38,6 @@ from unfit.certify.verify import (
     verify_consistency,
 )
 from unfit.clock import now
-from unfit.service import worker as worker_module
 from unfit.service.app import guarded_routes
 from unfit.service.auth import COOKIE, PUBLIC, Principal
 from unfit.store.schema import certificates as table
@@ -47,10 +46,10 @@ PLANTED = {"distance": "0.000123456789123", "mu": "0.0987654321987"}
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+def original(tmp_path_factory: pytest.TempPathFactory, database: servers.Server | None) -> Kept:
     """Three erasures: of two people, of one who was held out, and of one more; and one that waits
     for the worker."""
-    kept = make_certified(tmp_path_factory.mktemp("certified") / "w")
+    kept = make_certified(tmp_path_factory.mktemp("certified") / "w", database)
     with kept.open() as ws:
         everybody = trained_people(ws)
         ws.forget(subjects=everybody[:2], key="first")
@@ -500,19 +499,16 @@ def _applied(ws: Any, key: str) -> bool:
     "point", ["forget.certified", "forget.listed", "forget.committed", "purge.recorded"]
 )
 def test_a_worker_that_is_killed_leaves_no_release_without_its_entry(
-    server: servers.Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+    server: servers.Server, tmp_path: Path, point: str
 ) -> None:
-    monkeypatch.setattr(worker_module, "LEASE_SECONDS", 0.6)
-    monkeypatch.setattr(worker_module, "BEAT_SECONDS", 0.1)
     kept = make_certified(tmp_path / "w", server)
     with kept.open() as ws:
         everybody = trained_people(ws)
         for i in range(4):
             ws.submit(subjects=[everybody[i]], key=f"k{i}")
         dying = start(kept.folder, point, signal.SIGKILL)
-        until(lambda: ws.store.lease("").read()[0], "the lease")
+        assert dying.wait(120) == -signal.SIGKILL
         with working(kept.folder) as second:
-            assert dying.wait(60) == -signal.SIGKILL
             until(lambda: second.events("lease-taken-over"), "the take-over")
             until(lambda: ws.store.requests.counts()["applied"] == 4, "the erasures")
             ws.submit(subjects=[everybody[4]])

@@ -34,7 +34,7 @@ Annex = Annotated[
 Since = Annotated[
     str | None,
     Query(
-        max_length=20_000,
+        max_length=2000,
         description="A checkpoint that the caller holds: with the proof that the log has only "
         "grown since.",
     ),
