@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import logging
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,6 +55,7 @@ def test_every_version_has_its_certificate(database: servers.Server | None, tmp_
         assert [c.kind for c in ws.certificates.find()] == ["trained"]
         ws.forget(subjects=trained_people(ws)[:2], key="a")
         ws.forget(subjects=held_out_people(ws)[:1], key="b")
+        check_export(ws)  # the weights are as they were, and the newest entry is about them
         ws.retrain()
         ws.forget(subjects=["nobody"], key="c")
         with pytest.raises(NoCertificate, match="'c' has no certificate: it is unmatched"):
@@ -246,11 +248,11 @@ PROBLEMS = {
 @pytest.mark.parametrize("back", ["with an erasure", "with a retraining", "by hand"])
 @pytest.mark.parametrize("how", DAMAGES)
 def test_forgetting_goes_on_without_the_key_and_it_signs_all_in_order_when_it_is_back(
-    kept: Kept, tmp_path: Path, how: str, back: str
+    kept: Kept, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str, back: str
 ) -> None:
     key = kept.folder / "signing.key"
     aside = shutil.copy(key, tmp_path / "aside")
-    with kept.open() as ws:
+    with kept.open() as ws, caplog.at_level(logging.WARNING, "unfit"):
         everybody = trained_people(ws)
         ws.forget(subjects=everybody[:1], key="before")
         old = ws.certificates.head().checkpoint
@@ -259,6 +261,7 @@ def test_forgetting_goes_on_without_the_key_and_it_signs_all_in_order_when_it_is
         ws.forget(subjects=held_out_people(ws)[:1], key="b")
         ws.retrain()
         check_records(ws)
+        assert [PROBLEMS[how] in line for line in caplog.messages] == [True]  # and not each time
         assert [c.signed for c in ws.certificates.find()] == [True, True, False, False, False]
         said = ws.status().certificates
         assert (said.entries, said.waiting) == (5, 3)
