@@ -21,6 +21,7 @@ PAGES = {
     "/erasures/1": "Erasure 1",
     "/audits": "Audits",
     "/audits/1": "Audit 1",
+    "/certificates": "Certificates",
     "/versions": "Versions",
     "/versions?a=1&b=2": "Versions",
     "/method": "FISHER",

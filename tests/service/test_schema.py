@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import schemathesis
+from certified import make_certified
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.checks import (
@@ -19,7 +20,6 @@ from schemathesis.checks import (
 )
 from services import Service, bearer, listening, token
 from test_roles import API
-from workspaces import Kept
 
 from unfit.service import event_streams
 from unfit.service.app import bare_app
@@ -38,10 +38,10 @@ CHECKS = [
 
 @pytest.fixture(scope="module")
 def served(
-    on_sqlite: Kept, tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[str, dict[str, str], dict[str, Any]]]:
     """An address, an admin's headers and the schema, of a service with something in it."""
-    kept = on_sqlite.copy(tmp_path_factory.mktemp("schema") / "w")
+    kept = make_certified(tmp_path_factory.mktemp("schema") / "w")
     with kept.open() as ws:
         ws.forget(subjects=["p0003", "p0017", "p0020"])
         ws.submit(subjects=["p0004"])

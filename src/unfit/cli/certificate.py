@@ -66,20 +66,25 @@ def certificate(
         record = _record(ws, key, version)
         older = None if since is None else _text(since)
         made = ws.certificates.bundle(record, annex=annex, since=older)
-        salts: list[tuple[str, str]] = []
-        if person and key is not None:
-            salts = list(ws.certificates.hand_out(key).salts)
+        _put(made, output)
+        salts = _hand_out(ws, key, output is None) if person and key is not None else []
         if page is not None:
             _write_page(ws, record, salts, page)
-    _put(made, output)
+        if salts:
+            ws.purge()  # what the database still holds of them
+
+
+def _hand_out(ws: "Workspace", key: str, err: bool) -> list[tuple[str, str]]:
+    """Show the salts, at once: nobody else has them from now on."""
+    salts = list(ws.certificates.hand_out(key).salts)
     for salt, commitment in salts:
-        typer.echo(f"salt {salt} opens {commitment}", err=output is None)
-    if salts:
-        typer.echo(
-            "keep these salts: they are not here any more. Check with `unfit verify ... --salt "
-            "SALT --id subject:ID`",
-            err=True,
-        )
+        typer.echo(f"salt {salt} opens {commitment}", err=err)
+    typer.echo(
+        "keep these salts: they are not here any more. Check with `unfit verify ... --salt SALT "
+        "--id subject:ID`",
+        err=True,
+    )
+    return salts
 
 
 def _record(ws: "Workspace", key: str | None, version: int | None) -> "CertificateRecord":
@@ -204,8 +209,15 @@ def _text(path: Path) -> str:
 def _put(content: bytes, output: Path | None) -> None:
     if output is None:
         typer.echo(content.decode(), nl=False)
-    else:
-        output.write_bytes(content)
+        return
+    _write(output, content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise BadInput(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _write_page(
@@ -215,4 +227,4 @@ def _write_page(
     from unfit.workspace.certificates import Certificate
 
     html = certificate_page(Certificate.of(record), salts, ws.certificates.head())
-    page.write_text(html, encoding="utf-8")
+    _write(page, html.encode())

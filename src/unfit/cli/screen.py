@@ -53,6 +53,8 @@ def status_screen(found: "Status", console: Console) -> None:
         why = f"{last.action} (version {last.version}): {last.reason}"
         first = f"first model (version {last.version})"
         facts.add_row("last decision", first if last.action == "open" else why)
+    if found.certificates.entries or found.certificates.promised:
+        facts.add_row("certificates", str(found.certificates))
     facts.add_row("summary", found.summary)
     if found.last_audit is not None:
         facts.add_row(

@@ -208,6 +208,13 @@ async def _check_csrf(request: Request) -> None:
         )
 
 
+def require_role(request: Request, role: str) -> None:
+    """For what only some of those may have who may use an endpoint."""
+    if not principal_of(request).may(role):
+        request.state.access = "denied"
+        raise Problem(403, f"This token lacks the role '{role}'.")
+
+
 def principal_of(request: Request) -> Principal:
     found = request.state.principal
     assert isinstance(found, Principal)

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException as StarletteException
 from unfit.errors import BadInput, CannotTrain, Damaged, Unavailable, UnfitError, Untrained
 from unfit.service.usecases.errors import NotFinished, NotFound
 from unfit.store.errors import KeyUsed, NotWaiting, QueueFull
+from unfit.workspace.certificates import HandedOut, NoCertificate, Unsigned
 
 MEDIA = "application/problem+json"
 
@@ -66,9 +67,11 @@ def from_error(error: UnfitError) -> Problem:
     detail = sentence(str(error))
     if isinstance(error, QueueFull):
         return Problem(429, detail, headers={"Retry-After": "2"})
-    if isinstance(error, NotFound):
+    if isinstance(error, NotFound | NoCertificate):
         return Problem(404, detail)
-    if isinstance(error, KeyUsed | NotWaiting | NotFinished | CannotTrain):
+    if isinstance(error, HandedOut):
+        return Problem(410, detail)
+    if isinstance(error, KeyUsed | NotWaiting | NotFinished | CannotTrain | Unsigned):
         return Problem(409, detail)
     if isinstance(error, BadInput):
         return Problem(422, detail)

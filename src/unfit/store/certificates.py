@@ -1,6 +1,6 @@
 """Certificates: one for every version that is released, in a log that only grows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -29,9 +29,10 @@ class Certificates:
         version: int | None = None,
         number: int | None = None,
         signed: bool | None = None,
+        before: int | None = None,
         last: int | None = None,
     ) -> list[CertificateRecord]:
-        """In the order of the log; the last so many."""
+        """In the order of the log; the last so many. before: only places below this one."""
         select = (
             sa.select(certificates, versions.c.number.label("version_number"))
             .join(versions, versions.c.id == certificates.c.version_id)
@@ -41,6 +42,8 @@ class Certificates:
             select = select.where(versions.c.number == version)
         if number is not None:
             select = select.where(certificates.c.number == sa.literal(number, sa.BigInteger))
+        if before is not None:
+            select = select.where(certificates.c.number < sa.literal(before, sa.BigInteger))
         if signed is not None:
             select = select.where(certificates.c.envelope.is_not(None) == sa.literal(signed))
         with self._database.reading() as connection:
@@ -61,6 +64,15 @@ class Certificates:
         with self._database.reading() as connection:
             found = connection.execute(select.order_by(certificates.c.number))
             return [str(leaf) for leaf in found.scalars()]
+
+    def envelopes(self, size: int, at_once: int = 500) -> Iterator[str]:
+        """The signed certificates of a log of this size, from its beginning, some at a time."""
+        place = certificates.c.number
+        for start in range(0, size, at_once):
+            some = place.between(start, min(start + at_once, size) - 1)
+            select = sa.select(certificates.c.envelope).where(self._mine, some).order_by(place)
+            with self._database.reading() as connection:
+                yield from [str(text) for text in connection.execute(select).scalars()]
 
     def sign(self, signed: NewCertificate) -> None:
         """A certificate that has waited for a key is signed."""

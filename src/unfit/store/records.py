@@ -231,6 +231,11 @@ class Decision:
     estimate: float | None
     threshold: float | None
 
+    @property
+    def measured(self) -> bool:
+        """Whether the disparity is measured, as of a certified model, and not estimated."""
+        return self.inputs.get("disparity") is not None
+
     @classmethod
     def from_row(cls, row: "Row[Any]") -> Self:
         """row: of the decision, with the number of its version."""

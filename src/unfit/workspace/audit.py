@@ -24,7 +24,7 @@ from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
 from unfit.engines.base import Engine
 from unfit.errors import BadInput
-from unfit.methods import Method, State
+from unfit.methods import METHODS, Method, State
 from unfit.progress import ProgressCallback
 from unfit.store.records import IdKind, Version
 from unfit.store.store import Store
@@ -161,7 +161,7 @@ class Evidence:
             n_deleted=self.n_deleted,
         )
         rng = np.random.default_rng(random_state)
-        made = compare(asked, threshold=threshold, draws=draws, rng=rng)
+        made = compare(self._as_released(asked), threshold=threshold, draws=draws, rng=rng)
         if effort is not None:
             found = attack(asked, self.claim, effort=effort, rng=rng, progress=progress)
             made = made.with_attack(found)
@@ -170,11 +170,20 @@ class Evidence:
             audit=made,
             version=self.version.number,
             method=self.name,
-            sigma=self.method.settings.sigma,
+            sigma=self.claim.promise.noise if self.claim else self.method.settings.sigma,
             deleted_from=self.deleted_from if n else "",
             n_available=n,
             constants=self.constants,
         )
+
+    def _as_released(self, asked: Question) -> Question:
+        """A certified version is released as RETRAIN releases: the centre, and plain noise."""
+        if self.claim is None:
+            return asked
+        noise, state = self.claim.promise.noise, asked.state
+        method = METHODS["retrain"](replace(asked.method.settings, solver="auto", sigma=noise))
+        centred = State(method.name, state.weights, state.n, kept_centre=state.centre)
+        return replace(asked, method=method, state=centred)
 
 
 def gather(session: Session, deleted: Path | None) -> Evidence:
@@ -195,7 +204,14 @@ def gather(session: Session, deleted: Path | None) -> Evidence:
         deleted_from=origin,
         n_deleted=sum(v.deleted for v in session.store.versions.find()),
         constants=differing(model.card.encoding, model.dataset, model.live),
+        claim=_claim_of(model),
     )
+
+
+def _claim_of(model: Model) -> Claim | None:
+    if model.releases is None:
+        return None
+    return Claim(model.releases.certifier.promise, model.releases.certifier.release)
 
 
 def effort_of(splits: int | None, targets: int | None) -> Effort:

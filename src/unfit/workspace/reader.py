@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from unfit.certify.statement import parse_statement
 from unfit.clock import in_utc, now
 from unfit.errors import UnfitError
 from unfit.store.store import Store
@@ -18,9 +19,9 @@ from unfit.workspace.deletion_list import DeletionList
 from unfit.workspace.layout import Layout
 from unfit.workspace.list_format import Position
 from unfit.workspace.lock import Terms, WriterLock
-from unfit.workspace.results import Status
+from unfit.workspace.results import CertificateStatus, Status
 from unfit.workspace.retention import Retention
-from unfit.workspace.signing import KeyFile, key_name
+from unfit.workspace.signing import SIGNED_NEXT, KeyFile, key_name
 
 
 class WorkspaceReader:
@@ -95,4 +96,20 @@ class WorkspaceReader:
             list_differs=version is not None and not self.caught_up(),
             audit_window=self.config.retention.audit_window,
             retained=retained,
+            certificates=self.certificate_status(),
+        )
+
+    def certificate_status(self) -> CertificateStatus:
+        """How many certificates there are, what keeps some waiting, and what they add up to."""
+        chosen, records = self.config.certify, self.store.certificates
+        entries, waiting = records.count()
+        last = records.last() if entries else None
+        claim = None if last is None else parse_statement(last.statement.encode())[0]
+        return CertificateStatus(
+            promised=None if chosen.epsilon is None else (chosen.epsilon, chosen.delta),
+            entries=entries,
+            waiting=waiting,
+            problem=(self.key_file.problem() or SIGNED_NEXT) if waiting else None,
+            joint_mu=None if claim is None else claim.joint_mu,
+            joint_epsilon=None if claim is None else claim.joint_epsilon,
         )

@@ -81,6 +81,35 @@ class Forgotten:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CertificateStatus:
+    """Where the certificates stand. promised: epsilon and delta of the next training, if any.
+
+    waiting: certificates without a signature, and the problem that keeps them waiting. joint_mu,
+    joint_epsilon: of all releases together, as the newest certificate states them.
+    """
+
+    promised: tuple[float, float] | None
+    entries: int
+    waiting: int
+    problem: str | None
+    joint_mu: float | None
+    joint_epsilon: float | None
+
+    def __str__(self) -> str:
+        if not self.entries:
+            if self.promised is None:
+                return "none; certify.epsilon in unfit.toml asks for them"
+            return "none yet; the next training makes the first"
+        waiting = ""
+        if self.waiting:
+            verb = "waits" if self.waiting == 1 else "wait"
+            waiting = f", {self.waiting:,} {verb} for a signature: {self.problem}"
+        joint = f"all releases together: mu {self.joint_mu:.3g}, epsilon {self.joint_epsilon:.3g}"
+        ended = "" if self.promised else "; turned off from the next training on"
+        return f"{self.entries:,}{waiting}; {joint}{ended}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Status:
     """One screen: the active model, who is left, what waits, what was decided and why."""
 
@@ -100,6 +129,7 @@ class Status:
     list_differs: bool  # the deletion list is not as this workspace knows it
     audit_window: timedelta
     retained: Retained
+    certificates: CertificateStatus
 
     @property
     def summary(self) -> str:
@@ -132,6 +162,7 @@ class Status:
             "retained_rows": self.retained.rows,
             "retained_until": self.retained.until and self.retained.until.isoformat(),
             "retained_overdue_rows": self.retained.overdue_rows,
+            "certificates": asdict(self.certificates),
             "summary": self.summary,
             "policy": list(self.policy),
             "threshold": self.threshold,

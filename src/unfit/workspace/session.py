@@ -51,6 +51,7 @@ class Session:
         self.purge_seconds: float | None = None  # None if the last commit was not purged yet
         self._untimed: list[tuple[int, Stopwatch]] = []  # versions whose times are not recorded
         self._seen = self.record.changes  # the last change that this session knows of
+        self._key_problem: str | None = None  # that was warned of
         self.files_checked = False  # no file of a crash is left, by this session's own look
 
     # --- the active version --------------------------------------------------------------------
@@ -183,12 +184,17 @@ class Session:
     # --- certificates --------------------------------------------------------------------------
 
     def signing_key(self) -> SigningKey | None:
-        """The key that signs certificates; None, with a warning, if it cannot be used."""
+        """The key that signs certificates; None, with one warning, if it cannot be used."""
         try:
-            return self.key_file.require()
+            self.key_file.begin()
+            key = self.key_file.require()
         except (BadInput, Unavailable) as error:
-            log.warning("certificates wait for a signature: %s", error)
+            if str(error) != self._key_problem:
+                log.warning("certificates wait for a signature: %s", error)
+            self._key_problem = str(error)
             return None
+        self._key_problem = None
+        return key
 
     def sign_waiting(self) -> int:
         """Sign the certificates that wait for a key; how many there were."""
@@ -198,7 +204,7 @@ class Session:
 
     def purge_salts(self) -> None:
         """Remove what opens commitments, where nobody has fetched it in time."""
-        if self.active is not None and self.config.certify.epsilon is not None:
+        if self.active is not None:
             before = self.clock() - self.config.certify.keep_salts
             if self.store.certificates.purge_salts(before=before):
                 self.record = replace(self.record, purge_due=True)

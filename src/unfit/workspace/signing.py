@@ -24,6 +24,8 @@ from unfit.errors import BadInput, Unavailable
 from unfit.store.certificates import Certificates
 from unfit.store.records import NewCertificate
 
+SIGNED_NEXT = "the next erasure or `unfit key sign` signs them"  # where nothing is wrong
+
 
 def key_name(workspace: str) -> str:
     """How signatures name a workspace, by its id: it is the origin of the log."""
@@ -101,7 +103,10 @@ class KeyFile:
             ) from None
         except OSError as error:
             raise Unavailable(f"{self.path.name} cannot be read: {error.strerror}") from None
-        return SigningKey.from_pem(content, self.name)
+        try:
+            return SigningKey.from_pem(content, self.name)
+        except BadInput as error:
+            raise BadInput(f"{self.path.name}: {error}") from None
 
 
 def signed(entry: NewCertificate, before: NewCertificate | None, key: SigningKey) -> NewCertificate:

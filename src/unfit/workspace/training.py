@@ -246,7 +246,6 @@ class Training:
         if model.ready is None:
             return None
         release = Release.of(model.card, model.ready, model.state, trained=True)
-        self.session.key_file.begin()
         maker = EntryMaker(session=self.session, number=self.number, deleted=deleted)
         return maker.of_release("trained" if self.verb == "train" else "retrained", release)
 
@@ -270,6 +269,8 @@ class Training:
     def activate(self, version: Version, model: Model) -> None:
         """After the commit: the version is the active one, and what it leaves behind is purged."""
         self.session.activate(version, model, self.watch)
+        if model.ready is not None:
+            self.session.sign_waiting()
         purge.after_commit(self.session)
 
     def result(self, version: Version, model: Model, source: "SourceRead | None" = None) -> Trained:

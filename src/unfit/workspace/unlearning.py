@@ -132,8 +132,9 @@ class Unlearning:
     def _certified(
         self, step: pipeline.Step, ready: Ready | None
     ) -> tuple[pipeline.Step, float | None]:
-        """The step at the polished weights, with what is known of them; and their distance from a
-        retraining, as a share of their length. Noise comes later: no decision may depend on it."""
+        """The step at the polished weights, with what is known of them; and how far they may be
+        from a retraining's, as a share of their length. That is what the certificate allows: what
+        they came to is for its annex alone. Noise comes later: no decision may depend on it."""
         if ready is None:
             return step, None
         centre, distance = ready.ball

@@ -259,10 +259,7 @@ class Workspace:
     def export(self) -> tuple[int, bytes]:
         """The active model as a zip of safetensors and JSON, and its version's number."""
         model = self.active_model()
-        found = self.store.certificates.find(version=model.version)
-        signed = [one for one in found if one.envelope is not None]
-        certificate = self.certificates.bundle(signed[-1]) if signed else None
-        return model.version, export.pack(model, certificate)
+        return model.version, export.pack(model, self.certificates.to_export(model.version))
 
     @cached_property
     def certificates(self) -> Certificates:

@@ -5,10 +5,11 @@ from fastapi.responses import HTMLResponse
 
 from unfit.service.api.common import problems, router
 from unfit.service.api.schemas import AuditIn, AuditOut, AuditsOut, JobOut, JobsOut
-from unfit.service.auth import allow, principal_of
+from unfit.service.auth import allow, principal_of, require_role
 from unfit.service.context import context_of
 from unfit.service.paging import Before, Limit, Number, newest_first
 from unfit.service.usecases import jobs
+from unfit.store.records import Job
 
 routes = router("audits and retrainings")
 
@@ -30,17 +31,21 @@ def list_audits(request: Request, limit: Limit = 50, before: Before = None) -> A
     context = context_of(request)
     found = context.jobs.find(kind="audit", before=before, last=limit + 1)
     items, more = newest_first(found, limit, "id")
-    shown = [AuditOut.of_audit(job, jobs.audit_record(context, job)) for job in items]
-    return AuditsOut(items=shown, next=more)
+    return AuditsOut(items=[_shown(request, job) for job in items], next=more)
 
 
 @routes.get("/audits/{id}", summary="Read an audit", responses=problems(404))
 @allow("audit", "operate")
 def read_audit(request: Request, id: Number) -> AuditOut:
-    """With its progress and, once it is done, its report."""
-    context = context_of(request)
-    job = jobs.find(context, "audit", id)
-    return AuditOut.of_audit(job, jobs.audit_record(context, job))
+    """With its progress and, once it is done, its report. Of a certified model, the figures are for
+    the role audit."""
+    return _shown(request, jobs.find(context_of(request), "audit", id))
+
+
+def _shown(request: Request, job: Job) -> AuditOut:
+    context, auditor = context_of(request), principal_of(request).may("audit")
+    found = jobs.audit_record(context, job)
+    return AuditOut.of_audit(job, jobs.shown_audit(context, found, auditor=auditor))
 
 
 @routes.get(
@@ -51,8 +56,12 @@ def read_audit(request: Request, id: Number) -> AuditOut:
 )
 @allow("audit", "operate")
 def report(request: Request, id: Number) -> HTMLResponse:
-    """One HTML page with its plots, to keep or to print."""
-    return HTMLResponse(jobs.audit_report(context_of(request), id))
+    """One HTML page with its plots, to keep or to print. Of a certified model, for the role
+    audit."""
+    context = context_of(request)
+    if jobs.needs_auditor(context, jobs.find(context, "audit", id)):
+        require_role(request, "audit")
+    return HTMLResponse(jobs.audit_report(context, id))
 
 
 @routes.post("/retrainings", status_code=202, summary="Start a retraining", responses=problems())

@@ -14,6 +14,7 @@ MEANINGS = {
     405: "Method not allowed.",
     408: "The body arrived too slowly.",
     409: "Not possible in the present state.",
+    410: "It was handed out before, or its time is over.",
     413: "The body is too large.",
     415: "Unsupported media type.",
     422: "The request is invalid; the detail says why.",

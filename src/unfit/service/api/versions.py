@@ -74,7 +74,7 @@ def read(request: Request, number: Number) -> VersionOut:
     response_class=Response,
     responses={
         200: {
-            "description": "A zip of safetensors and JSON.",
+            "description": "A zip of safetensors and JSON, with the certificate if there is one.",
             "content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}},
         },
         **problems(404),
@@ -83,10 +83,11 @@ def read(request: Request, number: Number) -> VersionOut:
 @allow("operate")
 async def export(request: Request, number: Number) -> Response:
     """Only the active version: the files of earlier ones are purged with the people in them."""
-    model = (await context_of(request).predictors.get(request.state.seen)).model
+    context = context_of(request)
+    model = (await context.predictors.get(request.state.seen)).model
     if model.version != number:
         raise NotFound(f"version {number} has no model any more; version {model.version} is active")
-    made = await run_in_threadpool(versions.export, model)
+    made = await run_in_threadpool(versions.export, context, model)
     return Response(made.content, media_type="application/zip", headers=made.headers)
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from unfit.pages.audit import facts_of
-from unfit.service.auth import PageRoute, allow, principal_of
+from unfit.service.auth import PageRoute, allow, principal_of, require_role
 from unfit.service.context import ServiceContext, context_of
 from unfit.service.dashboard import charts
 from unfit.service.dashboard.rendering import PAGE, page
@@ -26,22 +26,32 @@ def list_audits(request: Request, before: Before = None) -> HTMLResponse:
     context = context_of(request)
     found = context.jobs.find(kind="audit", before=before, last=PAGE + 1)
     items, following = newest_first(found, PAGE, "id")
-    shown = [(job, jobs.audit_record(context, job)) for job in items]
+    auditor = principal_of(request).may("audit")
+    shown = [
+        (job, jobs.shown_audit(context, jobs.audit_record(context, job), auditor=auditor))
+        for job in items
+    ]
+    known = {job.audit_id for job, _ in shown}
+    others = [] if before else _from_command_line(context, known, auditor)
     return page(
         request,
         "audits.html",
         shown=shown,
         following=following,
         before=before,
-        others=[] if before else _from_command_line(context, {job.audit_id for job, _ in shown}),
+        others=others,
         threshold=context.config.policy.disparity,
         noisy=context.config.model.sigma > 0,
     )
 
 
-def _from_command_line(context: ServiceContext, known: Collection[int | None]) -> list[AuditRecord]:
+def _from_command_line(
+    context: ServiceContext, known: Collection[int | None], auditor: bool
+) -> list[AuditRecord]:
     """Audits that are not jobs of the service."""
-    return [a for a in reversed(context.store.audits.find(last=PAGE)) if a.id not in known]
+    found = [a for a in reversed(context.store.audits.find(last=PAGE)) if a.id not in known]
+    shown = (jobs.shown_audit(context, a, auditor=auditor) for a in found)
+    return [a for a in shown if a is not None]
 
 
 @routes.post("/audits")
@@ -86,6 +96,8 @@ def audit_panel(request: Request, id: Number) -> HTMLResponse:
 def _content(request: Request, id: int) -> dict[str, Any]:
     context = context_of(request)
     job = jobs.find(context, "audit", id)
+    if jobs.needs_auditor(context, job):
+        require_role(request, "audit")
     found = jobs.audit_record(context, job)
     if found is None:
         return {"job": job, "report": None, "facts": (), "chart": None, "distances": None}
@@ -103,4 +115,7 @@ def _content(request: Request, id: int) -> dict[str, Any]:
 @allow("audit", "operate")
 def report(request: Request, id: Number) -> HTMLResponse:
     """The audit as one page to keep."""
-    return HTMLResponse(jobs.audit_report(context_of(request), id))
+    context = context_of(request)
+    if jobs.needs_auditor(context, jobs.find(context, "audit", id)):
+        require_role(request, "audit")
+    return HTMLResponse(jobs.audit_report(context, id))

@@ -10,6 +10,7 @@ from unfit.pages.audit import distances_of, distances_plot
 from unfit.service.dashboard.formatting import moment
 from unfit.store.records import Decision, Version
 from unfit.workspace.audit import Report
+from unfit.workspace.certificates import Certificate
 
 SHOWN = 400  # points of a line
 SHOWN_AS_SVG = 60
@@ -52,13 +53,7 @@ def disparity(decisions: Sequence[Decision], threshold: float) -> Chart | None:
     y = {"field": "estimate", "type": "quantitative", "title": "estimate, %"}
     tooltip = [_tip("estimate", title="estimate, %", format=".3f"), _tip("action")]
     layers = _line_layers(y, marked="datum.action == 'retrain'", tooltip=tooltip)
-    layers.append(
-        {
-            "data": {"values": [{"y": threshold}]},
-            "mark": {"type": "rule", "strokeDash": [5, 4], "color": "bad"},
-            "encoding": {"y": {"field": "y", "type": "quantitative"}},
-        }
-    )
+    layers.append(_rule(threshold))
     label = "estimated disparity by version, against the threshold"
     points = _points(rows, "estimate", marked=("action", "retrain"))
     plain = svg.line_chart(points, threshold=threshold, unit=" %", label=label)
@@ -205,6 +200,45 @@ def accuracies(report: Report) -> Chart:
         groups.setdefault(on, []).append((model, value))
     label = "accuracy of the updated and the retrained model"
     return Chart(spec, svg.bar_chart(list(groups.items()), top=1.0, label=label), label)
+
+
+def joint_mu(certificates: Sequence[Certificate], budget: float | None) -> Chart | None:
+    """mu of all releases together, after each of them, against the budget where there is one."""
+    rows = [
+        {
+            "version": one.version,
+            "at": moment(one.at),
+            "joint_mu": one.claim.joint_mu,
+            "joint_epsilon": one.claim.joint_epsilon,
+            "kind": one.kind,
+        }
+        for one in certificates[-SHOWN:]
+        if one.kind in ("trained", "updated", "retrained")
+    ]
+    if len(rows) < 2:
+        return None
+    y = {"field": "joint_mu", "type": "quantitative", "title": "joint mu"}
+    tooltip = [
+        _tip("joint_mu", title="joint mu", format=".4f"),
+        _tip("joint_epsilon", title="joint epsilon", format=".3f"),
+        _tip("kind"),
+    ]
+    layers = _line_layers(y, marked="datum.kind == 'retrained'", tooltip=tooltip)
+    if budget is not None:
+        layers.append(_rule(budget))
+    label = "joint mu of all releases, by version" + (", against the budget" if budget else "")
+    points = _points(rows, "joint_mu", marked=("kind", "retrained"))
+    plain = svg.line_chart(points, threshold=budget, label=label)
+    return Chart({"data": {"values": rows}, "layer": layers}, plain, label)
+
+
+def _rule(at: float) -> Spec:
+    """A dashed line across a chart."""
+    return {
+        "data": {"values": [{"y": at}]},
+        "mark": {"type": "rule", "strokeDash": [5, 4], "color": "bad"},
+        "encoding": {"y": {"field": "y", "type": "quantitative"}},
+    }
 
 
 def _tip(field: str, **options: str) -> dict[str, str]:

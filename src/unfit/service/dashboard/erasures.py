@@ -1,7 +1,7 @@
 """Erasures and look-ups of people: pages, forms and events."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Form, Request, Response
@@ -15,7 +15,8 @@ from unfit.service.context import ServiceContext, context_of
 from unfit.service.dashboard.rendering import PAGE, VIEWERS, page
 from unfit.service.event_streams import streams_of
 from unfit.service.paging import Before, Number, newest_first
-from unfit.service.usecases import erasures, lookup
+from unfit.service.usecases import certificates, erasures, lookup
+from unfit.service.usecases.certificates import ErasureCertificate
 from unfit.service.usecases.erasures import Erasure
 from unfit.store.records import Decision, RequestState, Version
 from unfit.store.records import Request as ErasureRequest
@@ -31,6 +32,7 @@ class ErasureView:
     decision: Decision | None
     before: Version | None
     after: Version | None
+    certified: ErasureCertificate | None = None  # where a single erasure is shown
 
     @property
     def seconds_to_effect(self) -> float | None:
@@ -138,7 +140,9 @@ def cancel(request: Request, id: Number) -> Response:
 
 def _find(request: Request, id: int) -> ErasureView:
     context = context_of(request)
-    return view(context, erasures.find(context, id))
+    found = erasures.find(context, id)
+    certified = certificates.describe(context, found) if found.state == "applied" else None
+    return replace(view(context, found), certified=certified)
 
 
 def _encode(erasure: Erasure) -> str:

@@ -66,7 +66,7 @@ class Overview:
         number = status.version.number if status.version else 0
         audit = status.last_audit.id if status.last_audit else 0
         counts = "-".join(str(n) for n in status.counts.values())
-        kept = f"{status.retained.rows}{status.purge_due:d}"
+        kept = f"{status.retained.rows}{status.purge_due:d}{status.certificates.waiting}"
         return f"{number}-{counts}-{status.worker:d}-{kept}-{audit}-{running}"
 
     @property
@@ -84,9 +84,18 @@ class Overview:
                 f"by {moment(status.retained.overdue_since)} UTC but are still here.",
             )
         if audit is not None and audit.passed is False and audit.version == version.number:
-            return Banner("bad", f"The last audit failed: {audit.report.get('verdict')}.")
+            said = "outcome" if status.certificates.entries else "verdict"  # without figures
+            return Banner("bad", f"The last audit failed: {audit.report.get(said)}.")
         if status.estimate is not None and status.estimate > status.threshold:
-            return Banner("warn", "The estimated disparity is above the threshold.")
+            return Banner("warn", "The disparity is above the threshold.")
+        certificates = status.certificates
+        if certificates.waiting:
+            said = (
+                "1 certificate waits"
+                if certificates.waiting == 1
+                else (f"{certificates.waiting:,} certificates wait")
+            )
+            return Banner("warn", f"{said} for a signature: {certificates.problem}.")
         pending = status.counts["pending"]
         if pending > MANY_PENDING:
             return Banner("warn", f"{pending:,} erasures are pending.")

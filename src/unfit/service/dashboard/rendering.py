@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
 
 from unfit import __version__
+from unfit.pages.certificate import in_words
 from unfit.service.auth import PageRoute
 from unfit.service.context import context_of
 from unfit.service.dashboard import formatting
@@ -20,6 +21,7 @@ NAVIGATION = (
     ("/", "Overview", VIEWERS),
     ("/erasures", "Erasures", VIEWERS),
     ("/audits", "Audits", ("audit", "operate")),
+    ("/certificates", "Certificates", VIEWERS),
     ("/versions", "Versions", ("operate", "audit")),
     ("/method", "Method", VIEWERS),
     ("/settings", "Settings", ("operate", "audit")),
@@ -29,6 +31,7 @@ ERROR_TITLES = {
     403: "This token may not do that",
     404: "Page not found",
     409: "Not possible now",
+    410: "No longer available",
     422: "The request is invalid",
     429: "Too many requests",
     503: "Temporarily unavailable",
@@ -49,6 +52,7 @@ def _templates() -> Environment:
     made.filters["ms"] = formatting.milliseconds
     made.filters["times"] = formatting.times
     made.filters["share"] = formatting.share
+    made.filters["claimed"] = in_words
     made.filters["outcome"] = formatting.outcome
     made.globals["asset"] = f"?v={__version__}"
     made.globals["version_of_unfit"] = __version__

@@ -20,7 +20,7 @@ from unfit.service.dashboard.rendering import VIEWERS, page
 from unfit.store.records import Decision, Version
 from unfit.workspace.model import Card, load_card
 
-TABLES = ("model", "policy", "preprocessing", "split", "retention", "service")
+TABLES = ("model", "policy", "preprocessing", "certify", "split", "retention", "service")
 Lines = list[tuple[str, str]]  # name, value
 
 routes = APIRouter(route_class=PageRoute, include_in_schema=False)

@@ -45,8 +45,9 @@ def list_versions(
 @routes.get("/versions/export")
 @allow("operate")
 async def export(request: Request) -> Response:
-    predictor = await context_of(request).predictors.get(request.state.seen)
-    made = await run_in_threadpool(versions.export, predictor.model)
+    context = context_of(request)
+    predictor = await context.predictors.get(request.state.seen)
+    made = await run_in_threadpool(versions.export, context, predictor.model)
     return Response(made.content, media_type="application/zip", headers=made.headers)
 
 

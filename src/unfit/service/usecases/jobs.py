@@ -1,6 +1,7 @@
 """Audits and retrainings: requested here, run by a worker beside everything else."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from unfit.pages.audit import audit_page
@@ -30,6 +31,28 @@ def find(context: ServiceContext, kind: JobKind, id: int) -> Job:
 def audit_record(context: ServiceContext, job: Job) -> AuditRecord | None:
     """What a finished audit found."""
     return None if job.audit_id is None else context.store.audits.find(id=job.audit_id)[0]
+
+
+def shown_audit(
+    context: ServiceContext, found: AuditRecord | None, *, auditor: bool
+) -> AuditRecord | None:
+    """What a reader may see of an audit. Of a certified model its figures tell how far the weights
+    before noise are from a retraining's: they are for auditors, like the annex of a certificate."""
+    if found is None or auditor or not _is_certified(context, found.version):
+        return found
+    outcome = found.report.get("outcome", "cannot tell")
+    said = f"{outcome}; the figures of a certified model are for the role 'audit'"
+    return replace(found, report={"outcome": outcome, "verdict": said})
+
+
+def needs_auditor(context: ServiceContext, job: Job) -> bool:
+    """Whether an audit has figures that are for auditors alone."""
+    found = audit_record(context, job)
+    return found is not None and _is_certified(context, found.version)
+
+
+def _is_certified(context: ServiceContext, version: int) -> bool:
+    return bool(context.store.certificates.find(version=version, last=1))
 
 
 def audit_report(context: ServiceContext, id: int) -> str:

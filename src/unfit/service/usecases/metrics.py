@@ -22,6 +22,10 @@ GAUGES = {
     "unfit_purge_due": "1 if bytes still have to be purged.",
     "unfit_retained_rows": "Deleted rows kept for audits.",
     "unfit_retained_overdue_rows": "Deleted rows kept longer than retention.audit_window.",
+    "unfit_certificates": "Certificates in the log.",
+    "unfit_certificates_waiting": "Certificates that wait for a signature.",
+    "unfit_joint_mu": "mu of all certified releases together.",
+    "unfit_joint_epsilon": "epsilon of all certified releases together, at certify.delta.",
 }
 
 
@@ -58,4 +62,8 @@ def _values(status: ServiceStatus) -> dict[str, float | None]:
         "unfit_purge_due": status.purge_due,
         "unfit_retained_rows": status.retained.rows,
         "unfit_retained_overdue_rows": status.retained.overdue_rows,
+        "unfit_certificates": status.certificates.entries,
+        "unfit_certificates_waiting": status.certificates.waiting,
+        "unfit_joint_mu": status.certificates.joint_mu,
+        "unfit_joint_epsilon": status.certificates.joint_epsilon,
     }

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from unfit.service.context import ServiceContext
 from unfit.store.records import AuditRecord, Decision, Version
-from unfit.workspace.results import audited
+from unfit.workspace.results import CertificateStatus, audited
 from unfit.workspace.retention import Retained
 
 
@@ -23,6 +23,7 @@ class ServiceStatus:
     worker: bool
     purge_due: bool  # bytes remain that have to go, overdue rows kept for audits among them
     retained: Retained
+    certificates: CertificateStatus
     audit_window: timedelta
 
     @property
@@ -52,5 +53,6 @@ def read_status(context: ServiceContext) -> ServiceStatus:
         worker=context.worker_is_alive(),
         purge_due=store.model.read().purge_due or retained.overdue_rows > 0,
         retained=retained,
+        certificates=context.workspace.certificates.status(),
         audit_window=config.retention.audit_window,
     )

@@ -30,5 +30,7 @@ def find(context: ServiceContext, number: int) -> Version:
     return found[0]
 
 
-def export(model: ReleasedModel) -> Export:
-    return Export(f"unfit-{model.version}.zip", pack(model))
+def export(context: ServiceContext, model: ReleasedModel) -> Export:
+    """With its certificate, if it has one."""
+    certificate = context.workspace.certificates.to_export(model.version)
+    return Export(f"unfit-{model.version}.zip", pack(model, certificate))

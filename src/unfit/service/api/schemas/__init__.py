@@ -1,6 +1,15 @@
 """The request and response bodies of the API, one module per resource."""
 
 from unfit.service.api.schemas.base import Problem
+from unfit.service.api.schemas.certificates import (
+    CertificateOut,
+    CertificatesOut,
+    GrowthIn,
+    GrowthOut,
+    KeysOut,
+    LogOut,
+    ProofOut,
+)
 from unfit.service.api.schemas.erasures import (
     ErasureIn,
     ErasureOut,
@@ -26,16 +35,22 @@ __all__ = [
     "AuditIn",
     "AuditOut",
     "AuditsOut",
+    "CertificateOut",
+    "CertificatesOut",
     "ColumnOut",
     "DecisionOut",
     "DecisionsOut",
     "ErasureIn",
     "ErasureOut",
     "ErasuresOut",
+    "GrowthIn",
+    "GrowthOut",
     "HealthOut",
     "ItemOut",
     "JobOut",
     "JobsOut",
+    "KeysOut",
+    "LogOut",
     "LookupIn",
     "LookupOut",
     "ModelOut",
@@ -44,6 +59,7 @@ __all__ = [
     "PredictionsIn",
     "PredictionsOut",
     "Problem",
+    "ProofOut",
     "ReadyOut",
     "StatusOut",
     "VersionOut",

@@ -30,6 +30,11 @@ class StatusOut(BaseModel):
             "retained_until": "2030-02-01T03:04:05.300Z",
             "retained_overdue_rows": 0,
             "audit": "last audit: version 85, forgotten",
+            "certificates": 86,
+            "certificates_waiting": 0,
+            "certificates_problem": None,
+            "joint_mu": 2.457,
+            "joint_epsilon": 12.92,
         }
     )
     version: int | None = Field(description="The active version.")
@@ -53,9 +58,17 @@ class StatusOut(BaseModel):
     worker: bool = Field(description="Whether a worker is running.")
     audit: str = Field(description="The result of the last audit, and which version it was of.")
 
+    certificates: int = Field(description="Certificates in the log.")
+    certificates_waiting: int = Field(description="Those that wait for a signature.")
+    certificates_problem: str | None = Field(description="Why they wait.")
+    joint_mu: float | None = Field(
+        description="mu of all certified releases together; null if there are none."
+    )
+    joint_epsilon: float | None = Field(description="The same as epsilon, at the delta claimed.")
+
     @classmethod
     def of(cls, status: ServiceStatus) -> "StatusOut":
-        version = status.version
+        version, certificates = status.version, status.certificates
         return cls(
             version=version.number if version else None,
             method=status.method,
@@ -72,6 +85,11 @@ class StatusOut(BaseModel):
             threshold=status.threshold,
             worker=status.worker,
             audit=status.audit,
+            certificates=certificates.entries,
+            certificates_waiting=certificates.waiting,
+            certificates_problem=certificates.problem,
+            joint_mu=certificates.joint_mu,
+            joint_epsilon=certificates.joint_epsilon,
         )
 
 

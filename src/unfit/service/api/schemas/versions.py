@@ -28,13 +28,18 @@ class DecisionOut(BaseModel):
     action: Literal["open", "update", "retrain", "withdraw"]
     reason: str
     estimate: float | None = Field(
-        description="Estimated disparity in percent; null if it was not measured."
+        description="Disparity in percent, estimated or measured; null if neither was possible."
+    )
+    measured: bool = Field(
+        False,
+        description="The disparity is measured, as it can be of a certified model, and holds at "
+        "most; otherwise it is an estimate.",
     )
     threshold: float | None
     distance: float | None = Field(
         None,
-        description="Estimated distance to a retrained model, relative to the length of the "
-        "weights.",
+        description="Distance to a retrained model, relative to the length of the weights: "
+        "estimated, or of a certified model the most that its certificate allows.",
     )
     accuracy_change: float | None = Field(
         None,
@@ -53,6 +58,7 @@ class DecisionOut(BaseModel):
             reason=decision.reason,
             estimate=decision.estimate,
             threshold=decision.threshold,
+            measured=decision.measured,
             distance=decision.inputs.get("distance"),
             accuracy_change=decision.inputs.get("accuracy_change"),
             log_loss_change=decision.inputs.get("log_loss_change"),
