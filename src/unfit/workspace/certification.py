@@ -161,7 +161,7 @@ class EntryMaker:
             joint_epsilon=epsilon_of(math.sqrt(squares), claim.delta),
             request=OCCASIONS[kind],
             version=self.number,
-            earlier_version=active.number,
+            earlier_version=active.number if kind == "withdrawn" else claim.earlier_version,
             issued=self._issued,
             code_digest=code_digest(),
             deleted=self._deleted,
