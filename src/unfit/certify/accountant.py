@@ -11,6 +11,7 @@ releases can tell is what one release at sqrt(sum mu^2) tells (Dong, Roth and Su
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
@@ -62,6 +63,7 @@ def _mills_difference(middle: float, width: float) -> float:
     return float(width / 2 * (_WEIGHTS @ slopes))
 
 
+@lru_cache(maxsize=256)
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu that epsilon and delta allow, rounded down."""
     check_promise(epsilon, delta)

@@ -16,17 +16,21 @@ Which of them ends it depends on the rows, never on noise. May know methods, eng
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
 from unfit.certify import bounds
 from unfit.certify.accountant import check_promise, mu_of
+from unfit.certify.lengths import Spread
 from unfit.core.factors import Cholesky
+from unfit.core.losses import Loss
 from unfit.core.noise import standard_normal
 from unfit.core.objective import Rows
-from unfit.core.statistics import Statistics, gradient_of_rows
+from unfit.core.predictions import margins
+from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
 from unfit.methods.base import Settings, State
@@ -38,6 +42,7 @@ TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
 _WITH_OLD_FACTOR = 2  # steps with a factor from before, until a new one is made
 _STEPS = 60
 _FAR = 0.5  # R |step| above which Newton's steps need a line search
+_CURVED = 1.0  # reach above which a step from kept sums is not worth bounding
 
 
 @dataclass(frozen=True)
@@ -97,43 +102,41 @@ class Certifier:
         return (distance + self.tol / self.l2) / self.promise.noise
 
     def polish(
-        self, before: State | None, after: State, data: Engine, deleted: np.ndarray
+        self,
+        before: State | None,
+        after: State,
+        data: Engine,
+        deleted: np.ndarray,
+        spread: Spread | None = None,
     ) -> Polished:
         """The centre of a state, moved until it is near enough to the optimum without `deleted`.
 
-        before: the state that unlearning started from, for what is known there.
+        before: the state that unlearning started from, for what is known there. spread: of rows
+        among which the remaining ones are, where it was measured.
         """
-        mask = data.without(deleted)
-        problem = bounds.Problem(
-            n=after.n,
-            d=data.d,
-            ridge=self.l2 * after.n,
-            radius=self.radius,
-            max_curvature=data.loss.max_curvature,
-            max_slope=data.loss.max_slope,
-            slope_at_zero=max(abs(float(data.loss.slope(0.0, t))) for t in (0.0, 1.0)),
-        )
         centre = after.centre
         if before is not None and data.loss.self_concordant:
-            distance = stated(self._by_step(problem, before, centre, data.take(deleted)))
+            summed = before.n + len(deleted)  # all rows, and those that leave once more
+            problem = self._problem(data, after.n, summed)
+            step = Step.between(before, centre, problem, spread)
+            distance = math.inf if step is None else stated(step.bound(data.take(deleted), self.l2))
             if distance <= self.room:
                 return Polished(centre, distance, "step", 0)
         guide = None if before is None else _guide(before)
-        return self._climb(problem, centre, data, mask, guide)
+        problem = self._problem(data, after.n, after.n)
+        return self._climb(problem, centre, data, data.without(deleted), guide)
 
-    def _by_step(
-        self, problem: bounds.Problem, before: State, centre: np.ndarray, rows: Rows
-    ) -> float:
-        """The bound without a pass; infinite where no sums are known at the start."""
-        known = before.statistics
-        if known is None or not np.array_equal(known.weights, before.centre):
-            return math.inf
-        start, step = known.weights, centre - known.weights
-        summed = replace(problem, n=known.n + len(rows))  # terms that rounding can be in
-        wide = replace(rows, X=rows.X.astype(np.float64))
-        gradient = known.gradient_sum - gradient_of_rows(wide, start, self.l2)
-        product = _remaining_product(known, wide, step, self.l2)
-        return bounds.by_step(summed, start, step, gradient, product)
+    def _problem(self, data: Engine, remaining: int, summed: int) -> bounds.Problem:
+        """summed: rows that are in sums, for their rounding."""
+        return bounds.Problem(
+            n=summed,
+            d=data.d,
+            ridge=self.l2 * remaining,
+            radius=self.radius,
+            max_curvature=data.loss.max_curvature,
+            max_slope=data.loss.max_slope,
+            slope_at_zero=_slope_at_zero(data.loss),
+        )
 
     def _climb(
         self,
@@ -186,11 +189,67 @@ class Certifier:
         Rounding is done to whatever is released, so it tells nothing; it takes away the lowest
         digits of floating-point noise, which can be told from real numbers'.
         """
-        rng = np.random.default_rng(list(os.urandom(64)))
+        rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
         step = self.promise.noise / GRID
         shape = centre.shape if count is None else (count, *centre.shape)
         noisy = centre + self.promise.noise * standard_normal(rng, shape)
         return np.asarray(np.round(noisy / step) * step)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step (k, d) from weights where sums are known, and how far it can move any row's margin."""
+
+    known: Statistics
+    step: np.ndarray
+    problem: bounds.Problem
+    reach: Sequence[float]
+
+    @classmethod
+    def between(
+        cls,
+        before: State,
+        centre: np.ndarray,
+        problem: bounds.Problem,
+        spread: Spread | None,
+    ) -> "Step | None":
+        """None where no sums are known, or so far away that they say nothing."""
+        known = before.statistics
+        if known is None:
+            return None
+        at = known.weights
+        if at is not before.centre and not np.array_equal(at, before.centre):
+            return None
+        step = centre - at
+        reach = bounds.reaches(problem, step)
+        if spread is not None:
+            reach = [min(pair) for pair in zip(reach, spread.reach(step), strict=True)]
+        return None if max(reach) > _CURVED else cls(known, step, problem, reach)
+
+    def bound(self, rows: Rows, l2: float) -> float:
+        """Of the distance from the optimum when `rows` have left; they are all that is read."""
+        known, W, wide = self.known, self.known.weights, rows.X.astype(np.float64)
+        both = margins(wide, np.concatenate([W, self.step]))
+        margin, moved = both[:, : len(W)], both[:, len(W) :]
+        targets = rows.targets(len(W)).astype(np.float64)
+        slopes = rows.loss.slope(margin, targets)
+        along = rows.loss.curvature(margin, targets) * moved
+        gradient = known.gradient_sum - _weighted(rows, wide, slopes) - l2 * len(rows) * W
+        pairs = zip(known.hessian_sum, self.step, strict=True)
+        product = np.array([hessian @ dw for hessian, dw in pairs])
+        product -= _weighted(rows, wide, along) + l2 * len(rows) * self.step
+        return bounds.by_step(self.problem, W, self.step, gradient, product, self.reach)
+
+
+@lru_cache(maxsize=16)
+def _slope_at_zero(loss: Loss) -> float:
+    return max(abs(float(loss.slope(0.0, target))) for target in (0.0, 1.0))
+
+
+def _weighted(rows: Rows, wide: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """sum weight x of each problem, (k, d), intercept included; weights (m, k)."""
+    summed = weights.T @ wide
+    return np.column_stack([summed, weights.sum(axis=0)]) if rows.intercept else summed
 
 
 def stated(distance: float) -> float:
@@ -214,12 +273,3 @@ def _guide(before: State) -> Sequence[np.ndarray] | None:
     if before.stale_inverse is not None:
         return [one.inverse for one in before.stale_inverse]
     return None
-
-
-def _remaining_product(known: Statistics, rows: Rows, step: np.ndarray, l2: float) -> np.ndarray:
-    """The Hessian of what remains, at the known weights, times a step (k, d)."""
-    curvature = rows.curvatures(known.weights)  # (m, k)
-    X = rows.X if not rows.intercept else np.column_stack([rows.X, np.ones(len(rows))])
-    along = curvature * (X @ step.T)
-    whole = np.einsum("kij,kj->ki", known.hessian_sum, step)
-    return np.asarray(whole - along.T @ X - l2 * len(rows) * step)
