@@ -126,9 +126,9 @@ MUTANTS = (
     ),
     Mutant(
         breaks="polishing goes down",
-        file="certify/certifier.py",
-        right="centre = centre - solved",
-        wrong="centre = centre + solved",
+        file="certify/polishing.py",
+        right="centre = centre - step",
+        wrong="centre = centre + step",
         tests=("tests/certify/test_certifier.py",),
     ),
 )

@@ -8,8 +8,9 @@ import pytest
 from problems import Small, distance, optimum
 
 import unfit
-from unfit.certify.certifier import Certifier, Promise, stated
+from unfit.certify.certifier import Certifier, Promise
 from unfit.certify.lengths import RowLengths, Spread
+from unfit.certify.polishing import stated
 from unfit.core.losses import LOSSES
 from unfit.methods.base import State
 

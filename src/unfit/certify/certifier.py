@@ -7,8 +7,7 @@ that allows. So a has room up to mu_max noise - tol / l2, and polishing goes on 
 
     1. after a step from kept sums, the bound `step`: no pass over the rows
     2. one pass: the bound `gradient`
-    3. a step with the factor at hand, and a pass
-    4. a Newton step with a new factor, and the bound `factor` on the way
+    3. steps, each followed by a pass: see polishing
 
 Which of them ends it depends on the rows, never on noise. May know methods, engines and core.
 """
@@ -18,14 +17,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
 from unfit.certify import bounds
 from unfit.certify.accountant import check_promise, mu_of
 from unfit.certify.lengths import Spread
-from unfit.core.factors import Cholesky
+from unfit.certify.polishing import Polished, Polishing, guide_of, stated
 from unfit.core.losses import Loss
 from unfit.core.noise import standard_normal
 from unfit.core.objective import Rows
@@ -33,15 +31,10 @@ from unfit.core.predictions import margins
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
-from unfit.methods.base import Settings, State
-from unfit.methods.retrain import Retrain
+from unfit.methods.base import State
 
-Kind = Literal["step", "gradient", "factor"]
 GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
 TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
-_WITH_OLD_FACTOR = 2  # steps with a factor from before, until a new one is made
-_STEPS = 60
-_FAR = 0.5  # R |step| above which Newton's steps need a line search
 _CURVED = 1.0  # reach above which a step from kept sums is not worth bounding
 
 
@@ -62,16 +55,6 @@ class Promise:
     def mu(self) -> float:
         """The largest mu that keeps the promise."""
         return mu_of(self.epsilon, self.delta)
-
-
-@dataclass(frozen=True)
-class Polished:
-    """A centre that is near enough, how near, and what that took."""
-
-    centre: np.ndarray
-    distance: float
-    bound: Kind
-    steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +105,22 @@ class Certifier:
             distance = math.inf if step is None else stated(step.bound(data.take(deleted), self.l2))
             if distance <= self.room:
                 return Polished(centre, distance, "step", 0)
-        guide = None if before is None else _guide(before)
-        problem = self._problem(data, after.n, after.n)
-        return self._climb(problem, centre, data, data.without(deleted), guide)
+        polishing = Polishing(
+            problem=self._problem(data, after.n, after.n),
+            data=data,
+            mask=data.without(deleted),
+            room=self.room,
+            l2=self.l2,
+            tol=self.tol,
+        )
+        found = polishing.run(centre, None if before is None else guide_of(before))
+        if found is None:
+            raise Unavailable(
+                f"the weights cannot be brought within {self.room:.1e} of the optimum, which "
+                f"epsilon, delta and noise ask for: the rounding of sums over {after.n:,} rows is "
+                "in the way; raise noise, or l2"
+            )
+        return found
 
     def _problem(self, data: Engine, remaining: int, summed: int) -> bounds.Problem:
         """summed: rows that are in sums, for their rounding."""
@@ -137,50 +133,6 @@ class Certifier:
             max_slope=data.loss.max_slope,
             slope_at_zero=_slope_at_zero(data.loss),
         )
-
-    def _climb(
-        self,
-        problem: bounds.Problem,
-        centre: np.ndarray,
-        data: Engine,
-        mask: np.ndarray,
-        guide: "Sequence[np.ndarray] | None",
-    ) -> Polished:
-        for steps in range(_STEPS):
-            gradient = data.gradient_sum(centre, mask) + problem.ridge * centre
-            distance = stated(bounds.by_gradient(problem, centre, gradient))
-            if distance <= self.room:
-                return Polished(centre, distance, "gradient", steps)
-            if bounds.by_gradient(problem, centre, np.zeros_like(gradient)) > self.room:
-                break  # rounding alone
-            if guide is not None and steps < _WITH_OLD_FACTOR:
-                near = zip(guide, gradient, strict=True)
-                centre = centre - np.array([inverse @ g for inverse, g in near])
-                continue
-            factors = data.factors(centre, mask, problem.ridge)
-            solved = np.array([f.solve(g) for f, g in zip(factors, gradient, strict=True)])
-            hessians = [f.hessian for f in factors if isinstance(f, Cholesky)]
-            if data.loss.self_concordant and len(hessians) == len(solved):
-                pairs = zip(hessians, solved, strict=True)
-                product = np.array([h @ x for h, x in pairs])
-                found = bounds.by_factor(problem, centre, gradient, solved, product)
-                distance = stated(found)
-                if distance <= self.room:
-                    return Polished(centre, distance, "factor", steps)
-            if self.radius * float(np.linalg.norm(solved, axis=1).max()) > _FAR:
-                centre = self._minimised(centre, data, mask)
-            else:
-                centre = centre - solved
-        raise Unavailable(
-            f"the weights cannot be brought within {self.room:.1e} of the optimum, which epsilon, "
-            f"delta and noise ask for: the rounding of sums over {problem.n:,} rows is in the way; "
-            "raise noise, or l2"
-        )
-
-    def _minimised(self, centre: np.ndarray, data: Engine, mask: np.ndarray) -> np.ndarray:
-        """Newton's method with a line search, for weights that are far away (SGD's)."""
-        exact = Retrain(Settings(l2=self.l2, tol=self.tol))
-        return exact.optimum(data, np.random.default_rng(), mask=mask, start=centre)
 
     def release(self, centre: np.ndarray, count: int | None = None) -> np.ndarray:
         """The centre with fresh noise, which is kept nowhere, rounded to a grid; or so many of
@@ -250,26 +202,3 @@ def _weighted(rows: Rows, wide: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """sum weight x of each problem, (k, d), intercept included; weights (m, k)."""
     summed = weights.T @ wide
     return np.column_stack([summed, weights.sum(axis=0)]) if rows.intercept else summed
-
-
-def stated(distance: float) -> float:
-    """A distance as it is kept and shown: two digits, rounded up. More of them would be an equation
-    about the rows that left, on record when they are gone."""
-    if not (math.isfinite(distance) and distance > 0):
-        return distance
-    unit = 10.0 ** (math.floor(math.log10(distance)) - 1)
-    units = math.ceil(distance / unit)
-    said = float(f"{units * unit:.1e}")
-    return said if said >= distance else float(f"{(units + 1) * unit:.1e}")
-
-
-def _guide(before: State) -> Sequence[np.ndarray] | None:
-    """Inverses from before the step: of Hessians that are nearly those of now."""
-    known = before.statistics
-    if known is not None and known.factors is not None:
-        inverses = [getattr(factor, "inverse", None) for factor in known.factors]
-        if all(isinstance(inverse, np.ndarray) for inverse in inverses):
-            return inverses  # type: ignore[return-value]  # just checked
-    if before.stale_inverse is not None:
-        return [one.inverse for one in before.stale_inverse]
-    return None

@@ -6,8 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from unfit.certify.accountant import epsilon_of, joint_mu, mu_of
-from unfit.certify.certifier import TOLERANCE, Certifier, Kind, Polished, Promise
+from unfit.certify.certifier import TOLERANCE, Certifier, Promise
 from unfit.certify.lengths import RowLengths, Spread
+from unfit.certify.polishing import Kind, Polished
 from unfit.certify.release_test import DRAWS, ReleaseTest, release_test
 from unfit.engines.base import Engine
 from unfit.methods.base import Settings, State
