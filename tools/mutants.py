@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         breaks="polishing goes down",
         file="certify/polishing.py",
-        right="centre = centre - step",
-        wrong="centre = centre + step",
+        right="step = -_solved(solvers, gradient)",
+        wrong="step = _solved(solvers, gradient)",
         tests=("tests/certify/test_certifier.py",),
     ),
 )

@@ -62,6 +62,11 @@ def test_no_bound_is_below_the_distance(block: int) -> None:
             bounds.by_factor(problem, centre, after, solved, back),
         ]
         assert min(found) >= truth
+        again = -np.array([np.linalg.solve(h, g) for h, g in zip(hessian, after, strict=True)])
+        walk = bounds.Walk(before=spread.reach(step), step=spread.reach(again))
+        held = np.einsum("kij,kj->ki", hessian, again)
+        later = bounds.by_later_step(problem, centre, again, after, held, walk)
+        assert later >= distance(centre + again, best)
         ended += found[0] < 50 * max(truth, 1e-9)
     assert ended > 5  # the bound without a pass says something, too
 

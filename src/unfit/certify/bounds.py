@@ -124,13 +124,53 @@ def by_step(
     for w, dw, g, hdw, t in zip(start, step, gradient, product, reach, strict=True):
         if t > FAR:
             return math.inf
-        length = _length(dw)
-        off = problem.product_rounding(length)
-        undone = _length(g + hdw) + problem.rounding(_length(w)) + off
-        along = float(dw @ hdw) - problem.ridge * length**2 + off * length
-        curved = math.exp(t / 2) * _beyond_linear(t) * math.sqrt(max(along, 0.0))
-        found.append(_fixed_point(problem, undone, curved))
+        undone, along = _of_step(problem, w, dw, g, hdw)
+        found.append(_fixed_point(problem, undone, math.exp(t / 2) * _beyond_linear(t) * along))
     return together(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """How far margins can have moved, per problem: from the known sums to where a step starts, and
+    along the step."""
+
+    before: Sequence[float]
+    step: Sequence[float]
+
+
+def by_later_step(
+    problem: Problem,
+    start: np.ndarray,
+    step: np.ndarray,
+    gradient: np.ndarray,
+    product: np.ndarray,
+    walk: Walk,
+) -> float:
+    """The same after a step from a point where F is known, and H only at an earlier one.
+
+    product: the earlier H times the step. The curvature differs from the earlier one by factors of
+    exp(t) at most all along the step, t all that margins can have moved since.
+    """
+    found = []
+    moved = [sum(pair) for pair in zip(walk.before, walk.step, strict=True)]
+    for w, dw, g, hdw, t in zip(start, step, gradient, product, moved, strict=True):
+        if t > FAR:
+            return math.inf
+        undone, along = _of_step(problem, w, dw, g, hdw)
+        found.append(_fixed_point(problem, undone, math.exp(t / 2) * math.expm1(t) * along))
+    return together(found)
+
+
+def _of_step(
+    problem: Problem, w: np.ndarray, dw: np.ndarray, g: np.ndarray, hdw: np.ndarray
+) -> tuple[float, float]:
+    """What a step leaves of the linearised gradient, and its length in the metric of the rows' part
+    of H; both with rounding."""
+    length = _length(dw)
+    off = problem.product_rounding(length)
+    undone = _length(g + hdw) + problem.rounding(_length(w)) + off
+    along = float(dw @ hdw) - problem.ridge * length**2 + off * length
+    return undone, math.sqrt(max(along, 0.0))
 
 
 def reaches(problem: Problem, step: np.ndarray) -> list[float]:

@@ -14,7 +14,6 @@ Which of them ends it depends on the rows, never on noise. May know methods, eng
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -22,20 +21,17 @@ import numpy as np
 
 from unfit.certify import bounds
 from unfit.certify.accountant import check_promise, mu_of
+from unfit.certify.known import Known
 from unfit.certify.lengths import Spread
 from unfit.certify.polishing import Polished, Polishing, guide_of, stated
 from unfit.core.losses import Loss
 from unfit.core.noise import standard_normal
-from unfit.core.objective import Rows
-from unfit.core.predictions import margins
-from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
 from unfit.methods.base import State
 
 GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
 TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
-_CURVED = 1.0  # reach above which a step from kept sums is not worth bounding
 
 
 @dataclass(frozen=True)
@@ -97,12 +93,12 @@ class Certifier:
         before: the state that unlearning started from, for what is known there. spread: of rows
         among which the remaining ones are, where it was measured.
         """
-        centre = after.centre
+        centre, known = after.centre, None
         if before is not None and data.loss.self_concordant:
-            summed = before.n + len(deleted)  # all rows, and those that leave once more
-            problem = self._problem(data, after.n, summed)
-            step = Step.between(before, centre, problem, spread)
-            distance = math.inf if step is None else stated(step.bound(data.take(deleted), self.l2))
+            problem = self._problem(data, after.n, before.n + len(deleted))
+            known = Known.of(before, problem, spread, data, deleted)
+        if known is not None:
+            distance = stated(known.bound(centre, self.room))
             if distance <= self.room:
                 return Polished(centre, distance, "step", 0)
         polishing = Polishing(
@@ -110,8 +106,8 @@ class Certifier:
             data=data,
             mask=data.without(deleted),
             room=self.room,
-            l2=self.l2,
-            tol=self.tol,
+            known=known,
+            share=len(deleted) / (after.n + len(deleted)),
         )
         found = polishing.run(centre, None if before is None else guide_of(before))
         if found is None:
@@ -148,57 +144,6 @@ class Certifier:
         return np.asarray(np.round(noisy / step) * step)
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step (k, d) from weights where sums are known, and how far it can move any row's margin."""
-
-    known: Statistics
-    step: np.ndarray
-    problem: bounds.Problem
-    reach: Sequence[float]
-
-    @classmethod
-    def between(
-        cls,
-        before: State,
-        centre: np.ndarray,
-        problem: bounds.Problem,
-        spread: Spread | None,
-    ) -> "Step | None":
-        """None where no sums are known, or so far away that they say nothing."""
-        known = before.statistics
-        if known is None:
-            return None
-        at = known.weights
-        if at is not before.centre and not np.array_equal(at, before.centre):
-            return None
-        step = centre - at
-        reach = bounds.reaches(problem, step)
-        if spread is not None:
-            reach = [min(pair) for pair in zip(reach, spread.reach(step), strict=True)]
-        return None if max(reach) > _CURVED else cls(known, step, problem, reach)
-
-    def bound(self, rows: Rows, l2: float) -> float:
-        """Of the distance from the optimum when `rows` have left; they are all that is read."""
-        known, W, wide = self.known, self.known.weights, rows.X.astype(np.float64)
-        both = margins(wide, np.concatenate([W, self.step]))
-        margin, moved = both[:, : len(W)], both[:, len(W) :]
-        targets = rows.targets(len(W)).astype(np.float64)
-        slopes = rows.loss.slope(margin, targets)
-        along = rows.loss.curvature(margin, targets) * moved
-        gradient = known.gradient_sum - _weighted(rows, wide, slopes) - l2 * len(rows) * W
-        pairs = zip(known.hessian_sum, self.step, strict=True)
-        product = np.array([hessian @ dw for hessian, dw in pairs])
-        product -= _weighted(rows, wide, along) + l2 * len(rows) * self.step
-        return bounds.by_step(self.problem, W, self.step, gradient, product, self.reach)
-
-
 @lru_cache(maxsize=16)
 def _slope_at_zero(loss: Loss) -> float:
     return max(abs(float(loss.slope(0.0, target))) for target in (0.0, 1.0))
-
-
-def _weighted(rows: Rows, wide: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """sum weight x of each problem, (k, d), intercept included; weights (m, k)."""
-    summed = weights.T @ wide
-    return np.column_stack([summed, weights.sum(axis=0)]) if rows.intercept else summed

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from unfit.certify import bounds
+from unfit.certify.known import Known
 from unfit.core.factors import Cholesky, Factor
 from unfit.engines.base import Engine
 from unfit.methods.base import Settings, State
@@ -25,6 +26,8 @@ Kind = Literal["step", "gradient", "factor"]
 Solver = Callable[[np.ndarray], np.ndarray]  # of one problem
 _STEPS = 60
 _FAR = 0.5  # R |step| above which Newton's steps need a line search
+_VERY_FAR = 5.0  # the same of R |F| / ridge, which is several times as much
+_AT_BEST = 0.02  # what a step with a guide leaves at best
 _LEADS = 0.5  # a step must shrink the bound at least so much to be followed by one like it
 _REUSED = 20  # steps with one factor at most,
 _COLUMNS_A_STEP = 16  # and one for so many columns: a Hessian of few columns is cheap
@@ -42,14 +45,15 @@ class Polished:
 
 @dataclass(frozen=True, kw_only=True)
 class Polishing:
-    """Of one model. room: how far from the optimum is near enough; tol: of a retraining."""
+    """Of one model. room: how far from the optimum is near enough. known: sums from before the
+    erasure, where they are; share: of the rows, that leaves."""
 
     problem: bounds.Problem
     data: Engine
     mask: np.ndarray  # of the rows that remain
     room: float
-    l2: float
-    tol: float
+    known: Known | None = None
+    share: float = 0.0
 
     def run(self, centre: np.ndarray, guide: Sequence[Solver] | None) -> Polished | None:
         """None where rounding is in the way. guide: solvers that are about right, if there are."""
@@ -62,17 +66,24 @@ class Polishing:
             if bounds.by_gradient(self.problem, centre, np.zeros_like(gradient)) > self.room:
                 break
             if solvers is None or not self._leads(before, distance):
+                if self.problem.radius * distance > _VERY_FAR:
+                    centre, solvers, before = self._minimised(centre), None, math.inf
+                    continue
                 factors = self._factors(centre)
                 found = self._by_factor(centre, gradient, factors)
                 if found <= self.room:
                     return Polished(centre, found, "factor", steps)
                 solvers, fresh = [factor.solve for factor in factors], True
             before = distance
-            step = _solved(solvers, gradient)
+            step = -_solved(solvers, gradient)
             if fresh and self.problem.radius * float(np.linalg.norm(step, axis=1).max()) > _FAR:
                 centre, solvers, before = self._minimised(centre), None, math.inf
-            else:
-                centre = centre - step
+                continue
+            if self.known is not None:
+                found = stated(self.known.bound_later(centre, step, gradient, self.room))
+                if found <= self.room:
+                    return Polished(centre + step, found, "step", steps + 1)
+            centre = centre + step
         return None
 
     def _gradient(self, centre: np.ndarray) -> np.ndarray:
@@ -80,9 +91,7 @@ class Polishing:
 
     def _leads(self, before: float, distance: float) -> bool:
         """Whether steps like the last one soon lead near enough."""
-        if math.isinf(before):
-            return True
-        share = distance / before
+        share = distance / before if math.isfinite(before) else max(_AT_BEST, self.share)
         if share > _LEADS:
             return False
         left = math.log(distance / self.room) / -math.log(share)
@@ -106,7 +115,8 @@ class Polishing:
 
     def _minimised(self, centre: np.ndarray) -> np.ndarray:
         """Newton's method with a line search, for weights that are far away (SGD's)."""
-        exact = Retrain(Settings(l2=self.l2, tol=self.tol))
+        ridge, n = self.problem.ridge, self.problem.n
+        exact = Retrain(Settings(l2=ridge / n, tol=self.room / 2 * ridge / n))
         with _in_own_precision(self.data):
             return exact.optimum(self.data, np.random.default_rng(), mask=self.mask, start=centre)
 
