@@ -77,8 +77,13 @@ def together(each: Sequence[float]) -> float:
 
 def by_gradient(problem: Problem, weights: np.ndarray, gradient: np.ndarray) -> float:
     """|F(c)| / ridge; weights and gradient are (k, d)."""
-    pairs = zip(weights, gradient, strict=True)
-    return together([(_length(g) + problem.rounding(_length(w))) / problem.ridge for w, g in pairs])
+    return by_residual(problem, weights, [_length(g) for g in gradient])
+
+
+def by_residual(problem: Problem, weights: np.ndarray, residual: Sequence[float]) -> float:
+    """The same from the lengths of the gradients, one per problem."""
+    pairs = zip(weights, residual, strict=True)
+    return together([(r + problem.rounding(_length(w))) / problem.ridge for w, r in pairs])
 
 
 def by_factor(

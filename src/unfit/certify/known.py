@@ -93,6 +93,10 @@ class Known:
             return found
         return [min(pair) for pair in zip(found, self.spread.reach(step), strict=True)]
 
+    def is_far(self, centre: np.ndarray) -> bool:
+        """Whether a step to here is so long that the sums say nothing of where it ended."""
+        return max(self.reach(centre - self.statistics.weights)) > _CURVED
+
     def bound(self, centre: np.ndarray, room: float) -> float:
         """After a step from the old centre to this one; infinite where it is not worth a look."""
         known, W = self.statistics, self.statistics.weights

@@ -58,6 +58,10 @@ class Polishing:
     def run(self, centre: np.ndarray, guide: Sequence[Solver] | None) -> Polished | None:
         """None where rounding is in the way. guide: solvers that are about right, if there are."""
         solvers, fresh, before = guide, False, math.inf
+        if self.known is not None and self.known.is_far(centre):
+            centre, distance = self._minimised(centre)
+            if distance <= self.room:
+                return Polished(centre, distance, "gradient", 1)
         for steps in range(_STEPS):
             gradient = self._gradient(centre)
             distance = stated(bounds.by_gradient(self.problem, centre, gradient))
@@ -67,7 +71,10 @@ class Polishing:
                 break
             if solvers is None or not self._leads(before, distance):
                 if self.problem.radius * distance > _VERY_FAR:
-                    centre, solvers, before = self._minimised(centre), None, math.inf
+                    centre, distance = self._minimised(centre)
+                    if distance <= self.room:
+                        return Polished(centre, distance, "gradient", steps + 1)
+                    solvers, before = None, math.inf
                     continue
                 factors = self._factors(centre)
                 found = self._by_factor(centre, gradient, factors)
@@ -77,7 +84,7 @@ class Polishing:
             before = distance
             step = -_solved(solvers, gradient)
             if fresh and self.problem.radius * float(np.linalg.norm(step, axis=1).max()) > _FAR:
-                centre, solvers, before = self._minimised(centre), None, math.inf
+                centre, solvers, before = self._minimised(centre)[0], None, math.inf
                 continue
             if self.known is not None:
                 found = stated(self.known.bound_later(centre, step, gradient, self.room))
@@ -113,12 +120,14 @@ class Polishing:
         product = np.array([h @ x for h, x in zip(hessians, solved, strict=True)])
         return stated(bounds.by_factor(self.problem, centre, gradient, solved, product))
 
-    def _minimised(self, centre: np.ndarray) -> np.ndarray:
-        """Newton's method with a line search, for weights that are far away (SGD's)."""
+    def _minimised(self, centre: np.ndarray) -> tuple[np.ndarray, float]:
+        """Newton's method with a line search, for weights that are far away; and the bound."""
         ridge, n = self.problem.ridge, self.problem.n
         exact = Retrain(Settings(l2=ridge / n, tol=self.room / 2 * ridge / n))
         with _in_own_precision(self.data):
-            return exact.optimum(self.data, np.random.default_rng(), mask=self.mask, start=centre)
+            found = exact.minimum(self.data, self.mask, centre)
+        residual = [float(length) for length in found.residual]
+        return found.weights, stated(bounds.by_residual(self.problem, found.weights, residual))
 
 
 def _solved(solvers: Sequence[Solver], gradient: np.ndarray) -> np.ndarray:
