@@ -31,6 +31,7 @@ _AT_BEST = 0.02  # what a step with a guide leaves at best
 _LEADS = 0.5  # a step must shrink the bound at least so much to be followed by one like it
 _REUSED = 20  # steps with one factor at most,
 _COLUMNS_A_STEP = 16  # and one for so many columns: a Hessian of few columns is cheap
+_WORTH_A_TRY = 8  # of these, from which a guide is tried however far the weights are
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ class Polishing:
     def run(self, centre: np.ndarray, guide: Sequence[Solver] | None) -> Polished | None:
         """None where rounding is in the way. guide: solvers that are about right, if there are."""
         solvers, fresh, before = guide, False, math.inf
-        if self.known is not None and self.known.is_far(centre):
+        narrow = guide is None or self._reused < _WORTH_A_TRY
+        if narrow and self.known is not None and self.known.is_far(centre):
             centre, distance = self._minimised(centre)
             if distance <= self.room:
                 return Polished(centre, distance, "gradient", 1)
@@ -102,7 +104,12 @@ class Polishing:
         if share > _LEADS:
             return False
         left = math.log(distance / self.room) / -math.log(share)
-        return left <= max(2, min(_REUSED, self.problem.d // _COLUMNS_A_STEP))
+        return left <= self._reused
+
+    @property
+    def _reused(self) -> int:
+        """Steps that cost about what a new factor does."""
+        return max(2, min(_REUSED, self.problem.d // _COLUMNS_A_STEP))
 
     def _factors(self, centre: np.ndarray) -> Sequence[Factor]:
         with _in_own_precision(self.data):
