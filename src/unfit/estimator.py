@@ -157,6 +157,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if releases is not None:
             releases, state, certificate = releases.publish(None, state, data, NOBODY)
         state = method.prepare(state, data)
+        if releases is not None:
+            releases = releases.prepared(state, data)
         if method.solver == "sgd":
             too_long = overshooting(data, settings.learning_rate, settings.l2)
             if too_long is not None:
@@ -209,6 +211,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
         self._require_rows("prepare")
         self._state = self._fitted.prepare(self._state, self._data)
+        if self._releases is not None:
+            self._releases = self._releases.prepared(self._state, self._data)
         return self
 
     def audit(
@@ -405,6 +409,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                     None, state, data, NOBODY
                 )
             state = self._fitted.prepare(state, data)
+            if self._releases is not None:
+                self._releases = self._releases.prepared(state, data)
         except BaseException:
             self.__dict__ = before
             raise
@@ -440,6 +446,8 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             state["_state"] = replace(
                 self._state, statistics=None, stale_inverse=None, spare=None, stream=stream
             )
+            if self._releases is not None:
+                state["_releases"] = self._releases.to_keep()
             if self._labels is not None:
                 state["_labels"] = self._labels.of_rows(self._data.remaining)
         return state

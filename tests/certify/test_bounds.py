@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 from problems import Small, distance, draw, optimum
+from scipy.optimize import brentq
 
 from tiers import mostly_slow
 from unfit.certify import bounds
+from unfit.certify.lengths import Spread
 
 
 def problem_of(small: Small, n: int) -> bounds.Problem:
@@ -52,13 +54,20 @@ def test_no_bound_is_below_the_distance(block: int) -> None:
         after, curved = sums(small, centre, small.mask)
         solved = np.array([np.linalg.solve(h, g) for h, g in zip(curved, after, strict=True)])
         back = np.einsum("kij,kj->ki", curved, solved)
+        spread = Spread.of(small.engine())
         found = [
             bounds.by_step(problem, start, step, gradient, product),
+            bounds.by_step(problem, start, step, gradient, product, spread.reach(step)),
             bounds.by_gradient(problem, centre, after),
             bounds.by_factor(problem, centre, after, solved, back),
         ]
         assert min(found) >= truth
-        ended += math.isfinite(found[0])
+        again = -np.array([np.linalg.solve(h, g) for h, g in zip(hessian, after, strict=True)])
+        walk = bounds.Walk(before=spread.reach(step), step=spread.reach(again))
+        held = np.einsum("kij,kj->ki", hessian, again)
+        later = bounds.by_later_step(problem, centre, again, after, held, walk)
+        assert later >= distance(centre + again, best)
+        ended += found[0] < 50 * max(truth, 1e-9)
     assert ended > 5  # the bound without a pass says something, too
 
 
@@ -82,6 +91,47 @@ def test_the_bound_with_a_factor_is_close() -> None:
             start = start - solved
     assert len(ratios) > 40
     assert np.median(ratios) < 1.25
+
+
+def test_no_row_moves_farther_than_the_reach_of_a_step() -> None:
+    rng = np.random.default_rng(4)
+    shorter = 0
+    for _ in range(50):
+        small = draw(rng, dtype="float32")
+        X = small.X + np.float32(rng.choice([0.0, 5.0]))  # about 0, and far from it
+        small = Small(X, small.codes, small.classes, small.l2, small.deleted)
+        data = small.engine()
+        rows = np.column_stack([X.astype(np.float64), np.ones(len(X))])
+        step = rng.standard_normal((data.k, data.d)) * 10 ** rng.uniform(-6, 1)
+        step -= rng.uniform() * (step @ rows.mean(axis=0))[:, None] * rows.mean(axis=0) / len(X)
+        found = Spread.of(data).reach(step)
+        assert (np.abs(rows @ step.T).max(axis=0) <= found).all()
+        longest = float(np.linalg.norm(rows, axis=1).max())
+        shorter += found[0] < longest * np.linalg.norm(step[0])
+    assert shorter > 10
+
+
+def test_the_solution_of_the_step_bound_is_the_largest() -> None:
+    """x = a + b sqrt(1 + R x), against a search."""
+    rng = np.random.default_rng(5)
+    for _ in range(100):
+        problem = bounds.Problem(
+            n=100,
+            d=3,
+            ridge=float(10 ** rng.uniform(-2, 2)),
+            radius=float(10 ** rng.uniform(-1, 1)),
+            max_curvature=0.25,
+            max_slope=1.0,
+            slope_at_zero=0.5,
+        )
+        undone, curved = 10 ** rng.uniform(-6, 1, 2)
+        a, b = undone / problem.ridge, curved / (2 * math.sqrt(problem.ridge))
+
+        def gap(x: float, a: float = a, b: float = b, radius: float = problem.radius) -> float:
+            return x - a - b * math.sqrt(1 + radius * x)
+
+        root = brentq(gap, a, 1e9, rtol=1e-12)
+        assert bounds._fixed_point(problem, undone, curved) == pytest.approx(root, rel=1e-9)
 
 
 def test_classes_add_up_as_squares_do() -> None:

@@ -1,14 +1,16 @@
 """Polishing: each rung of the ladder ends where it should."""
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 from problems import Small, distance, optimum
 
 import unfit
-from unfit.certify.certifier import Certifier, Promise, stated
-from unfit.certify.lengths import RowLengths
+from unfit.certify.certifier import Certifier, Promise
+from unfit.certify.lengths import RowLengths, Spread
+from unfit.certify.polishing import stated
 from unfit.core.losses import LOSSES
 from unfit.methods.base import State
 
@@ -89,6 +91,22 @@ def test_a_pickle_tells_nothing_of_the_longest_row_once_it_is_gone(small: Small)
     again.fit(np.delete(X, 7, axis=0), np.delete(y, 7))
     assert clf._releases.lengths == again._releases.lengths
     assert clf._releases.certifier == again._releases.certifier
+
+
+def test_the_spread_of_rows_goes_when_rows_go(small: Small) -> None:
+    """It is measured with the sums, of the rows that remain then, and is in no pickle."""
+    clf = unfit.LogisticRegression(epsilon=1.0, l2=1e-2, dtype="float64").fit(small.X, small.codes)
+    fresh = clf._releases.spread
+    assert fresh is not None
+    assert pickle.loads(pickle.dumps(clf))._releases.spread is None
+    clf.unlearn([3, 4])
+    assert clf._releases.spread is None
+    clf.prepare()
+    X, codes = (np.delete(values, [3, 4], axis=0) for values in (small.X, small.codes))
+    again = Small(X, codes, 2, 1e-2, NOBODY)
+    np.testing.assert_allclose(clf._releases.spread.middle, Spread.of(again.engine()).middle)
+    assert clf._releases.spread.radius == pytest.approx(Spread.of(again.engine()).radius)
+    assert not np.array_equal(clf._releases.spread.middle, fresh.middle)
 
 
 def test_no_two_releases_are_alike_and_a_release_is_about_its_centre(small: Small) -> None:

@@ -64,7 +64,7 @@ def test_every_measured_value_is_one(tiny):
     timed = outcome.findings.timings
     assert (timed["seconds_unlearn"] > 0).all()
     assert (timed["cores"] >= 1).all()
-    kinds = {"retrain", "train", "unlearn", "timing", "stream", "positions"}
+    kinds = {"retrain", "train", "unlearn", "timing", "stream", "positions", "beyond"}
     assert set(frame["kind"]) == kinds
 
 

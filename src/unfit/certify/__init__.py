@@ -1,11 +1,12 @@
 """Certificates: a number behind the word "forgotten", with a proof (docs/certificates.md).
 
 accountant turns distances into epsilon and delta; bounds says how far weights are from an optimum
-at most, for which lengths says how long rows are; certifier polishes weights until a claim holds;
-releases publishes them; agreement says where labels are certain. Attacks: release_test draws
-releases of one model; shadow_models sends other rows through a pipeline, and shadow_scores tells
-them apart; rates makes epsilon and mu of counts, attack_result a verdict. May know methods, engines
-and core; knows no store and no file.
+at most, for which lengths says how long rows are; certifier says when a claim holds, and polishing
+moves weights until it does; releases publishes them; agreement says where labels are certain;
+paper_noise says what the paper's noises can claim. Attacks: release_test draws releases of one
+model; shadow_models sends other rows through a pipeline, and shadow_scores tells them apart; rates
+makes epsilon and mu of counts, attack_result a verdict. May know methods, engines and core; knows
+no store and no file.
 
 What is written down: keys sign; statement, envelope, log and bundle are the formats; verify checks
 them, a file of its own that imports nothing of ours (docs/verifying.md). Names are imported when

@@ -63,7 +63,7 @@ def _mills_difference(middle: float, width: float) -> float:
     return float(width / 2 * (_WEIGHTS @ slopes))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def mu_of(epsilon: float, delta: float) -> float:
     """The largest mu that epsilon and delta allow, rounded down."""
     check_promise(epsilon, delta)

@@ -10,10 +10,15 @@ its derivative, w* its zero, R at least the length of every row (intercept inclu
 
 step and factor hold for the logistic loss: its curvature changes along e by factors within
 exp(+-|x.e|), so that, with t = R |c - w*|, the mean Hessian between c and w* is at least
-(1 - exp(-t)) / t times H(c). From F(c) = (mean Hessian) (c - w*) and nu = |H(c)^(-1/2) F(c)|
-follows 1 - exp(-t) <= z = R nu / sqrt(ridge), and with it
+(1 - exp(-t)) / t times H(c), row by row. For factor, F(c) = (mean Hessian) (c - w*) and
+nu = |H(c)^(-1/2) F(c)| give 1 - exp(-t) <= z = R nu / sqrt(ridge), and with it
 
     |c - w*| <= (nu / sqrt(ridge)) (-log(1 - z) / z),   and without bound where z >= 1.
+
+For step, F(c) = u + X^T r with u what the linearised gradient leaves and r what the curvature adds,
+and |(X^T K X + ridge)^-1 X^T K^(1/2)| <= 1 / (2 sqrt(ridge)) whatever K is, which gives
+
+    |c - w*| <= |u| / ridge + b sqrt(1 + t),    b = |K^(-1/2) r| / (2 sqrt(ridge)) where t = 0.
 
 Each problem of one-vs-rest has a bound of its own; together they are one vector, so lengths add up
 as squares do. Sums are float64's; what they are off by at most is part of every bound.
@@ -26,11 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 
 UNIT = 2.0**-53
+FAR = 20.0  # a reach from which `step` says nothing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What every bound depends on. n: rows that remain; d: columns. Of the loss: its largest
+    """What every bound depends on. n: rows that were summed; d: columns. Of the loss: its largest
     curvature and slope, and its largest slope at a margin of 0."""
 
     n: int
@@ -55,7 +61,7 @@ class Problem:
 
     def product_rounding(self, length: float) -> float:
         """By how much the Hessian sum times a vector of this length can be off."""
-        most = self.n * self.max_curvature * self.radius**2
+        most = self.n * self.max_curvature * self.radius**2 + self.ridge
         return (_gamma(self.n) + 2 * _gamma(self.d) + 8 * UNIT) * most * length
 
 
@@ -71,8 +77,13 @@ def together(each: Sequence[float]) -> float:
 
 def by_gradient(problem: Problem, weights: np.ndarray, gradient: np.ndarray) -> float:
     """|F(c)| / ridge; weights and gradient are (k, d)."""
-    pairs = zip(weights, gradient, strict=True)
-    return together([(_length(g) + problem.rounding(_length(w))) / problem.ridge for w, g in pairs])
+    return by_residual(problem, weights, [_length(g) for g in gradient])
+
+
+def by_residual(problem: Problem, weights: np.ndarray, residual: Sequence[float]) -> float:
+    """The same from the lengths of the gradients, one per problem."""
+    pairs = zip(weights, residual, strict=True)
+    return together([(r + problem.rounding(_length(w))) / problem.ridge for w, r in pairs])
 
 
 def by_factor(
@@ -103,26 +114,80 @@ def by_step(
     step: np.ndarray,
     gradient: np.ndarray,
     product: np.ndarray,
+    reach: Sequence[float] | None = None,
 ) -> float:
     """Without a pass: what a step (k, d) from `start` leaves undone.
 
-    gradient: F at the start; product: H at the start times the step. Whatever the step was, what it
-    leaves of the linearised gradient, F + H dw, counts in full; what the curvature adds on the way
-    is at most (exp(t) - 1 - t) / t, t = R |dw|, of the step's own length in the metric of H, and
-    exp(t / 2) times that in the metric where it ends.
+    gradient: F at the start; product: H at the start times the step. reach: of each problem, at
+    least |x.dw| for every row; R |dw| where it is not given. Whatever the step was, what it leaves
+    of the linearised gradient, F + H dw, counts in full; what the curvature adds on the way is at
+    most (exp(t) - 1 - t) / t, t the reach, of the step's length in the metric of the rows' part of
+    H, and exp(t / 2) times that in the metric where it ends.
+    """
+    reach = reaches(problem, step) if reach is None else reach
+    found = []
+    for w, dw, g, hdw, t in zip(start, step, gradient, product, reach, strict=True):
+        if t > FAR:
+            return math.inf
+        undone, along = _of_step(problem, w, dw, g, hdw)
+        found.append(_fixed_point(problem, undone, math.exp(t / 2) * _beyond_linear(t) * along))
+    return together(found)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walk:
+    """How far margins can have moved, per problem: from the known sums to where a step starts, and
+    along the step."""
+
+    before: Sequence[float]
+    step: Sequence[float]
+
+
+def by_later_step(
+    problem: Problem,
+    start: np.ndarray,
+    step: np.ndarray,
+    gradient: np.ndarray,
+    product: np.ndarray,
+    walk: Walk,
+) -> float:
+    """The same after a step from a point where F is known, and H only at an earlier one.
+
+    product: the earlier H times the step. The curvature differs from the earlier one by factors of
+    exp(t) at most all along the step, t all that margins can have moved since.
     """
     found = []
-    for w, dw, g, hdw in zip(start, step, gradient, product, strict=True):
-        length = _length(dw)
-        error = problem.rounding(_length(w)) + problem.product_rounding(length)
-        size = math.sqrt(max(float(dw @ hdw), 0.0) + problem.product_rounding(length) * length)
-        t = problem.radius * length
-        if t > 50:
+    moved = [sum(pair) for pair in zip(walk.before, walk.step, strict=True)]
+    for w, dw, g, hdw, t in zip(start, step, gradient, product, moved, strict=True):
+        if t > FAR:
             return math.inf
-        undone = (_length(g + hdw) + error) / math.sqrt(problem.ridge)
-        nu = math.exp(t / 2) * _beyond_linear(t) * size + undone
-        found.append(nu / math.sqrt(problem.ridge) * _growth(problem, nu))
+        undone, along = _of_step(problem, w, dw, g, hdw)
+        found.append(_fixed_point(problem, undone, math.exp(t / 2) * math.expm1(t) * along))
     return together(found)
+
+
+def _of_step(
+    problem: Problem, w: np.ndarray, dw: np.ndarray, g: np.ndarray, hdw: np.ndarray
+) -> tuple[float, float]:
+    """What a step leaves of the linearised gradient, and its length in the metric of the rows' part
+    of H; both with rounding."""
+    length = _length(dw)
+    off = problem.product_rounding(length)
+    undone = _length(g + hdw) + problem.rounding(_length(w)) + off
+    along = float(dw @ hdw) - problem.ridge * length**2 + off * length
+    return undone, math.sqrt(max(along, 0.0))
+
+
+def reaches(problem: Problem, step: np.ndarray) -> list[float]:
+    """R |dw| of each problem: no row's margin changes by more."""
+    return [problem.radius * _length(dw) for dw in step]
+
+
+def _fixed_point(problem: Problem, undone: float, curved: float) -> float:
+    """The largest x with x <= a + b sqrt(1 + R x)."""
+    a, b = undone / problem.ridge, curved / (2 * math.sqrt(problem.ridge))
+    more = b * b * problem.radius / 2
+    return a + more + math.sqrt(b * b * (1 + a * problem.radius) + more * more)
 
 
 def _growth(problem: Problem, nu: float) -> float:
@@ -141,4 +206,4 @@ def _beyond_linear(t: float) -> float:
 
 
 def _length(v: np.ndarray) -> float:
-    return float(np.linalg.norm(v))
+    return math.sqrt(float(v @ v))

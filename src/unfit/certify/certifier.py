@@ -7,37 +7,31 @@ that allows. So a has room up to mu_max noise - tol / l2, and polishing goes on 
 
     1. after a step from kept sums, the bound `step`: no pass over the rows
     2. one pass: the bound `gradient`
-    3. a step with the factor at hand, and a pass
-    4. a Newton step with a new factor, and the bound `factor` on the way
+    3. steps, each followed by a pass: see polishing
 
 Which of them ends it depends on the rows, never on noise. May know methods, engines and core.
 """
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from unfit.certify import bounds
 from unfit.certify.accountant import check_promise, mu_of
-from unfit.core.factors import Cholesky
+from unfit.certify.known import Known
+from unfit.certify.lengths import Spread
+from unfit.certify.polishing import Polished, Polishing, guide_of, stated
+from unfit.core.losses import Loss
 from unfit.core.noise import standard_normal
-from unfit.core.objective import Rows
-from unfit.core.statistics import Statistics, gradient_of_rows
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
-from unfit.methods.base import Settings, State
-from unfit.methods.retrain import Retrain
+from unfit.methods.base import State
 
-Kind = Literal["step", "gradient", "factor"]
 GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
 TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
-_WITH_OLD_FACTOR = 2  # steps with a factor from before, until a new one is made
-_STEPS = 60
-_FAR = 0.5  # R |step| above which Newton's steps need a line search
 
 
 @dataclass(frozen=True)
@@ -57,16 +51,6 @@ class Promise:
     def mu(self) -> float:
         """The largest mu that keeps the promise."""
         return mu_of(self.epsilon, self.delta)
-
-
-@dataclass(frozen=True)
-class Polished:
-    """A centre that is near enough, how near, and what that took."""
-
-    centre: np.ndarray
-    distance: float
-    bound: Kind
-    steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,87 +81,54 @@ class Certifier:
         return (distance + self.tol / self.l2) / self.promise.noise
 
     def polish(
-        self, before: State | None, after: State, data: Engine, deleted: np.ndarray
+        self,
+        before: State | None,
+        after: State,
+        data: Engine,
+        deleted: np.ndarray,
+        spread: Spread | None = None,
     ) -> Polished:
         """The centre of a state, moved until it is near enough to the optimum without `deleted`.
 
-        before: the state that unlearning started from, for what is known there.
+        before: the state that unlearning started from, for what is known there. spread: of rows
+        among which the remaining ones are, where it was measured.
         """
-        mask = data.without(deleted)
-        problem = bounds.Problem(
-            n=after.n,
+        centre, known = after.centre, None
+        if before is not None and data.loss.self_concordant:
+            problem = self._problem(data, after.n, before.n + len(deleted))
+            known = Known.of(before, problem, spread, data, deleted)
+        if known is not None:
+            distance = stated(known.bound(centre, self.room))
+            if distance <= self.room:
+                return Polished(centre, distance, "step", 0)
+        polishing = Polishing(
+            problem=self._problem(data, after.n, after.n),
+            data=data,
+            mask=data.without(deleted),
+            room=self.room,
+            known=known,
+            share=len(deleted) / (after.n + len(deleted)),
+        )
+        found = polishing.run(centre, None if before is None else guide_of(before))
+        if found is None:
+            raise Unavailable(
+                f"the weights cannot be brought within {self.room:.1e} of the optimum, which "
+                f"epsilon, delta and noise ask for: the rounding of sums over {after.n:,} rows is "
+                "in the way; raise noise, or l2"
+            )
+        return found
+
+    def _problem(self, data: Engine, remaining: int, summed: int) -> bounds.Problem:
+        """summed: rows that are in sums, for their rounding."""
+        return bounds.Problem(
+            n=summed,
             d=data.d,
-            ridge=self.l2 * after.n,
+            ridge=self.l2 * remaining,
             radius=self.radius,
             max_curvature=data.loss.max_curvature,
             max_slope=data.loss.max_slope,
-            slope_at_zero=max(abs(float(data.loss.slope(0.0, t))) for t in (0.0, 1.0)),
+            slope_at_zero=_slope_at_zero(data.loss),
         )
-        centre = after.centre
-        if before is not None and data.loss.self_concordant:
-            distance = stated(self._by_step(problem, before, centre, data.take(deleted)))
-            if distance <= self.room:
-                return Polished(centre, distance, "step", 0)
-        guide = None if before is None else _guide(before)
-        return self._climb(problem, centre, data, mask, guide)
-
-    def _by_step(
-        self, problem: bounds.Problem, before: State, centre: np.ndarray, rows: Rows
-    ) -> float:
-        """The bound without a pass; infinite where no sums are known at the start."""
-        known = before.statistics
-        if known is None or not np.array_equal(known.weights, before.centre):
-            return math.inf
-        start, step = known.weights, centre - known.weights
-        summed = replace(problem, n=known.n + len(rows))  # terms that rounding can be in
-        wide = replace(rows, X=rows.X.astype(np.float64))
-        gradient = known.gradient_sum - gradient_of_rows(wide, start, self.l2)
-        product = _remaining_product(known, wide, step, self.l2)
-        return bounds.by_step(summed, start, step, gradient, product)
-
-    def _climb(
-        self,
-        problem: bounds.Problem,
-        centre: np.ndarray,
-        data: Engine,
-        mask: np.ndarray,
-        guide: "Sequence[np.ndarray] | None",
-    ) -> Polished:
-        for steps in range(_STEPS):
-            gradient = data.gradient_sum(centre, mask) + problem.ridge * centre
-            distance = stated(bounds.by_gradient(problem, centre, gradient))
-            if distance <= self.room:
-                return Polished(centre, distance, "gradient", steps)
-            if bounds.by_gradient(problem, centre, np.zeros_like(gradient)) > self.room:
-                break  # rounding alone
-            if guide is not None and steps < _WITH_OLD_FACTOR:
-                near = zip(guide, gradient, strict=True)
-                centre = centre - np.array([inverse @ g for inverse, g in near])
-                continue
-            factors = data.factors(centre, mask, problem.ridge)
-            solved = np.array([f.solve(g) for f, g in zip(factors, gradient, strict=True)])
-            hessians = [f.hessian for f in factors if isinstance(f, Cholesky)]
-            if data.loss.self_concordant and len(hessians) == len(solved):
-                pairs = zip(hessians, solved, strict=True)
-                product = np.array([h @ x for h, x in pairs])
-                found = bounds.by_factor(problem, centre, gradient, solved, product)
-                distance = stated(found)
-                if distance <= self.room:
-                    return Polished(centre, distance, "factor", steps)
-            if self.radius * float(np.linalg.norm(solved, axis=1).max()) > _FAR:
-                centre = self._minimised(centre, data, mask)
-            else:
-                centre = centre - solved
-        raise Unavailable(
-            f"the weights cannot be brought within {self.room:.1e} of the optimum, which epsilon, "
-            f"delta and noise ask for: the rounding of sums over {problem.n:,} rows is in the way; "
-            "raise noise, or l2"
-        )
-
-    def _minimised(self, centre: np.ndarray, data: Engine, mask: np.ndarray) -> np.ndarray:
-        """Newton's method with a line search, for weights that are far away (SGD's)."""
-        exact = Retrain(Settings(l2=self.l2, tol=self.tol))
-        return exact.optimum(data, np.random.default_rng(), mask=mask, start=centre)
 
     def release(self, centre: np.ndarray, count: int | None = None) -> np.ndarray:
         """The centre with fresh noise, which is kept nowhere, rounded to a grid; or so many of
@@ -186,40 +137,13 @@ class Certifier:
         Rounding is done to whatever is released, so it tells nothing; it takes away the lowest
         digits of floating-point noise, which can be told from real numbers'.
         """
-        rng = np.random.default_rng(list(os.urandom(64)))
+        rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
         step = self.promise.noise / GRID
         shape = centre.shape if count is None else (count, *centre.shape)
         noisy = centre + self.promise.noise * standard_normal(rng, shape)
         return np.asarray(np.round(noisy / step) * step)
 
 
-def stated(distance: float) -> float:
-    """A distance as it is kept and shown: two digits, rounded up. More of them would be an equation
-    about the rows that left, on record when they are gone."""
-    if not (math.isfinite(distance) and distance > 0):
-        return distance
-    unit = 10.0 ** (math.floor(math.log10(distance)) - 1)
-    units = math.ceil(distance / unit)
-    said = float(f"{units * unit:.1e}")
-    return said if said >= distance else float(f"{(units + 1) * unit:.1e}")
-
-
-def _guide(before: State) -> Sequence[np.ndarray] | None:
-    """Inverses from before the step: of Hessians that are nearly those of now."""
-    known = before.statistics
-    if known is not None and known.factors is not None:
-        inverses = [getattr(factor, "inverse", None) for factor in known.factors]
-        if all(isinstance(inverse, np.ndarray) for inverse in inverses):
-            return inverses  # type: ignore[return-value]  # just checked
-    if before.stale_inverse is not None:
-        return [one.inverse for one in before.stale_inverse]
-    return None
-
-
-def _remaining_product(known: Statistics, rows: Rows, step: np.ndarray, l2: float) -> np.ndarray:
-    """The Hessian of what remains, at the known weights, times a step (k, d)."""
-    curvature = rows.curvatures(known.weights)  # (m, k)
-    X = rows.X if not rows.intercept else np.column_stack([rows.X, np.ones(len(rows))])
-    along = curvature * (X @ step.T)
-    whole = np.einsum("kij,kj->ki", known.hessian_sum, step)
-    return np.asarray(whole - along.T @ X - l2 * len(rows) * step)
+@lru_cache(maxsize=16)
+def _slope_at_zero(loss: Loss) -> float:
+    return max(abs(float(loss.slope(0.0, target))) for target in (0.0, 1.0))

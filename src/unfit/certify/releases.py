@@ -1,15 +1,17 @@
 """The releases of one model, each with fresh noise and a certificate."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from unfit.certify.accountant import epsilon_of, joint_mu, mu_of
-from unfit.certify.certifier import TOLERANCE, Certifier, Kind, Polished, Promise
-from unfit.certify.lengths import RowLengths
+from unfit.certify.certifier import TOLERANCE, Certifier, Promise
+from unfit.certify.lengths import RowLengths, Spread
+from unfit.certify.polishing import Kind, Polished
 from unfit.certify.release_test import DRAWS, Centres, ReleaseTest, release_test
 from unfit.engines.base import Engine
-from unfit.methods.base import Settings, State, with_noise
+from unfit.methods.base import Settings, State
 from unfit.methods.retrain import Retrain
 
 
@@ -38,7 +40,11 @@ class Certificate:
     rows_read: int  # to unlearn, to polish and to bound
     releases: int  # since the first deletion
     joint_mu: float
-    joint_epsilon: float
+
+    @cached_property
+    def joint_epsilon(self) -> float:
+        """Of all releases together, at the same delta."""
+        return epsilon_of(self.joint_mu, self.delta)
 
     def __str__(self) -> str:
         return "\n".join(f"{name:<16}{value}" for name, value in self.lines())
@@ -83,17 +89,19 @@ class Ready:
 
     def released(self) -> State:
         """The state that publishes the centre, with fresh noise."""
-        return with_noise(self.state, self.releases.certifier.release(self.polished.centre))
+        noisy = self.releases.certifier.release(self.polished.centre)
+        return replace(self.state, weights=noisy, kept_centre=self.polished.centre)
 
 
 @dataclass(frozen=True)
 class Releases:
-    """lengths: of the rows that remain. earlier: the mu of every release since the first
-    deletion."""
+    """lengths: of the rows that remain. earlier: the mu of every release since the first deletion.
+    spread: of the rows when sums were last prepared; None once rows have left since."""
 
     certifier: Certifier
     lengths: RowLengths
     earlier: tuple[float, ...] = ()
+    spread: Spread | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def open(cls, promise: Promise, settings: Settings, data: Engine) -> "Releases":
@@ -106,11 +114,23 @@ class Releases:
     def of_rows(self, data: Engine) -> "Releases":
         """The same of rows that were transformed anew."""
         data.precise = True
-        return self._with_lengths(RowLengths.of(data))
+        found = RowLengths.of(data)
+        return Releases(self._certifier_of(found), found, self.earlier)
 
-    def _with_lengths(self, lengths: RowLengths) -> "Releases":
-        certifier = replace(self.certifier, radius=lengths.radius)
-        return replace(self, certifier=certifier, lengths=lengths)
+    def prepared(self, state: State, data: Engine) -> "Releases":
+        """With what makes the next certificate cheap, where the state keeps sums to go with it."""
+        if state.statistics is None or self.spread is not None or not data.loss.self_concordant:
+            return self
+        return replace(self, spread=Spread.of(data))
+
+    def to_keep(self) -> "Releases":
+        """Without what is measured again when it is needed, as sums are."""
+        return replace(self, spread=None)
+
+    def _certifier_of(self, lengths: RowLengths) -> Certifier:
+        if lengths.step == self.lengths.step:
+            return self.certifier
+        return replace(self.certifier, radius=lengths.radius)
 
     def polish(
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray
@@ -119,12 +139,16 @@ class Releases:
         lengths = self.lengths.without(data.take(leaving))
         if lengths is None:
             lengths = RowLengths.of(data, data.without(leaving))
-        now = self._with_lengths(lengths)
-        polished = now.certifier.polish(before, after, data, leaving)
-        centred = replace(after, weights=polished.centre, kept_centre=None, stream=None)
-        if polished.steps:
-            centred = replace(centred, statistics=None)
-        return Ready(now, centred, polished)
+        certifier = self._certifier_of(lengths)
+        polished = certifier.polish(before, after, data, leaving, self.spread)
+        centred = replace(
+            after,
+            weights=polished.centre,
+            kept_centre=None,
+            statistics=None if polished.steps else after.statistics,
+            stream=None,
+        )
+        return Ready(Releases(certifier, lengths, self.earlier), centred, polished)
 
     def publish(
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
@@ -166,7 +190,6 @@ class Releases:
         promise, deleted = self.certifier.promise, len(data) - state.n
         mu = self.certifier.mu_at(polished.distance)
         every = (*self.earlier, mu) if deleted else (mu,)
-        joint = joint_mu(every)
         return Certificate(
             epsilon=promise.epsilon,
             delta=promise.delta,
@@ -183,8 +206,7 @@ class Releases:
             steps=polished.steps,
             rows_read=rows_read,
             releases=len(every),
-            joint_mu=joint,
-            joint_epsilon=epsilon_of(joint, promise.delta),
+            joint_mu=joint_mu(every),
         )
 
 

@@ -489,7 +489,7 @@ class Claim:
 class Annex:
     """What an auditor may see besides: figures that depend on the data.
 
-    entry: digest of the certificate's entry; residual: |F(centre)| where it was computed.
+    entry: digest of the certificate's entry; residual: |F(centre)| at most, where it was computed.
     """
 
     entry: str

@@ -40,9 +40,11 @@ FIELDS = {
     },
     "timing": {"laws", "volumes", "methods", "taus", "sigmas"},
     "stream": {"laws", "fractions", "methods", "policies", "up_to"},
+    "beyond": {"laws", "volumes", "methods", "sigmas", "seeds"},
     "positions": {"laws", "methods", "policies", "seeds", "manners", "without"},
 }
 EXTRA_POLICIES: list[str] = []  # that streams are run under beside those of their plan
+CERTIFIED, NOISE = "certified", 1e-3  # the method and the noise of certified runs
 THETA = 0.45  # that fractions `up_to: theta` are written for
 
 
@@ -117,6 +119,9 @@ def _expand(sweep: Mapping[str, Any], workbench: Workbench, effort: Effort) -> I
         if name not in sweep.get("without", ()) and workbench.data.entry.volumes is not None:
             yield from _positions(sweep, name, seeds)
         return
+    if kind == "beyond":
+        yield from _beyond(sweep, workbench, effort)
+        return
     for law in _listed(sweep["laws"], LAWS):
         fractions = _fractions(sweep, workbench, law, effort)
         if kind == "retrain":
@@ -131,6 +136,18 @@ def _expand(sweep: Mapping[str, Any], workbench: Workbench, effort: Effort) -> I
             for fraction, method, sigma, seed in product(fractions, _methods(sweep), sigmas, seeds):
                 for tau, manner in product(_taus(sweep, method), sweep.get("manners", [NONE])):
                     yield Run(kind, name, law, fraction, method, tau, sigma, seed, manner=manner)
+
+
+def _beyond(sweep: Mapping[str, Any], workbench: Workbench, effort: Effort) -> Iterator[Run]:
+    """One row, a hundredth, and the volumes; the certified runs have noise of their own."""
+    seeds = range(_at_most(sweep.get("seeds", 1), effort))
+    for law in sweep["laws"]:
+        volumes = _fractions(sweep, workbench, law, effort)
+        few = [1 / workbench.data.n, 0.01] if volumes else []
+        for fraction, seed in product([*few, *volumes], seeds):
+            for method, sigma in product(sweep["methods"], sweep["sigmas"]):
+                yield Run("beyond", workbench.name, law, fraction, method, sigma=sigma, seed=seed)
+            yield Run("beyond", workbench.name, law, fraction, CERTIFIED, sigma=NOISE, seed=seed)
 
 
 def _positions(sweep: Mapping[str, Any], name: str, seeds: range) -> Iterator[Run]:

@@ -18,7 +18,8 @@ NONE = "-"  # a setting that a kind of run does not have
 class Run:
     """kind: retrain (a deletion, retrained without noise), train (a method's trained model against
     its optimum), unlearn, timing, stream (a pipeline over time; a row for every step), positions (a
-    published stream and where it retrains; a row for the whole of it).
+    published stream and where it retrains; a row for the whole of it), beyond (a method
+    or certified unlearning, from the optimum, with what can be told of its noise).
 
     manner: where the published runs and unfit do otherwise, whose way it is.
     """

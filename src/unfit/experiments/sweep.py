@@ -221,7 +221,7 @@ def cost(run: Run, workbench: Workbench) -> float:
     data = workbench.data
     n, d, k = data.n, data.d, max(1, data.k if data.k > 2 else 1)
     training = 2.0 * data.training.epochs * n * d * k
-    if run.kind in ("retrain", "stream"):
+    if run.kind in ("retrain", "stream", "beyond"):
         return training
     hessian = n * d * d * k / 8
     taus = [tau.name for tau in CONTENDERS[run.method].taus]

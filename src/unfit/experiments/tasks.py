@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from unfit.core.metrics import accuracy_disparity, accuracy_error, sape
+from unfit.experiments.beyond import beyond
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.positions import positions
 from unfit.experiments.randomness import generator
@@ -22,7 +23,7 @@ from unfit.experiments.workbench import Deletion, Workbench
 from unfit.methods import State
 
 Rows = Iterator[tuple[Run, dict[str, Any]]]
-ALONE = ("timing", "stream")
+ALONE = ("timing", "stream", "beyond")
 
 
 def group_of(run: Run) -> tuple[object, ...]:
@@ -34,6 +35,8 @@ def group_of(run: Run) -> tuple[object, ...]:
         return (1, run.seed, run.dataset, run.method, -1.0 if shared else run.sigma)
     if run.kind == "positions":
         return (1, run.seed, run.dataset, run.kind, run.law)
+    if run.kind == "beyond":
+        return (4, run.dataset, run.kind, run.law, run.fraction, run.seed)
     if run.kind == "timing":
         return (2, run.dataset, run.law, run.fraction)
     return (3, run.dataset, run.kind, run.law, run.seed)
@@ -152,6 +155,7 @@ def _compared(
 
 
 TASKS: dict[str, Callable[[Workbench, Sequence[Run]], Rows]] = {
+    "beyond": beyond,
     "positions": positions,
     "retrain": retrainings,
     "stream": streams,

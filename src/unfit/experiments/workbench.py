@@ -116,6 +116,15 @@ class Workbench:
         rng = self.initial_randomness(seed)
         return self._kept(("initial", seed), lambda: self.sgd().optimum(self.engine, rng))
 
+    def optimum(self, deletion: Deletion | None = None) -> np.ndarray:
+        """Of all rows, or of what a deletion leaves, by Newton's method to 1e-11 a row."""
+        newton = METHODS["retrain"](Settings(solver="newton", tol=1e-11))
+        rng = generator("optimum")
+        if deletion is None:
+            return self._kept(("optimum",), lambda: newton.optimum(self.engine, rng))
+        names = ("optimum", deletion.law, deletion.fraction, deletion.seed)
+        return self._kept(names, lambda: newton.optimum(self.without(deletion), rng))
+
     def initial_randomness(self, seed: int) -> np.random.Generator:
         return generator("initial", self.name, seed)
 

@@ -5,7 +5,9 @@
 
 w is the centre, w' the one that the last step started from, whose Hessian is at hand. That at the
 new centre would make little difference: on MNIST-b and COVTYPE (20,000 rows) the length of the
-noise is the same to 0.6 % where 10 % of the rows leave at once, and to 1.3 % where 37.5 % do.
+noise is the same to 0.6 % where 10 % of the rows leave at once, and to 1.3 % where 37.5 % do. But
+only there is there an epsilon and a delta (certify.paper_noise): that noise is what `released` adds
+to given weights. The noise of a step is the paper's, and heuristic.
 """
 
 from collections.abc import Sequence

@@ -138,7 +138,7 @@ class EntryMaker:
             bound=polished.bound,
             mu=release.ready.mu,
             steps=polished.steps,
-            residual=None,
+            residual=_residual(release),
             centre_sha256=hashlib.sha256(centre).hexdigest(),
             centre_salt=salt.hex(),
         )
@@ -257,6 +257,14 @@ def _claim(session: Session, release: Release, kind: Kind, number: int) -> Claim
         not_claimed=_NOT_CLAIMED,
         previous=None,
     )
+
+
+def _residual(release: Release) -> float | None:
+    """The most that the gradient at the centre can be, where the distance rests on it."""
+    polished = release.ready.polished
+    if polished.bound != "gradient":
+        return None
+    return polished.distance * release.card.settings.l2 * release.rows
 
 
 def _constants(card: Card, number: int) -> tuple[Constant, ...]:

@@ -8,6 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from unfit import disk
+from unfit.experiments.figures.beyond import beyond
 from unfit.experiments.figures.laws import deletion_laws, deletion_laws_extended
 from unfit.experiments.figures.look import look
 from unfit.experiments.figures.noise import noise
@@ -31,6 +32,7 @@ FIGURES: dict[str, Callable[[Findings], Figure | dict[str, Figure]]] = {
     "appendix-grids": appendix_grids,
     "pipeline": pipeline,
     "streams": streams,
+    "beyond": beyond,
 }
 
 
