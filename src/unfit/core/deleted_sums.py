@@ -43,8 +43,21 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
     return gradient, hessian
 
 
+def gradient_and_roots(rows: Rows, W: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Of a few rows: sum slope x (k, d), and for each problem U with rows sqrt(curvature) x."""
+    slopes, curvatures = rows.slopes_and_curvatures(W)
+    total = np.zeros(W.shape)
+    _add_sloped(total, rows, slopes)
+    roots = np.sqrt(curvatures).T
+    return total, [scaled_rows(rows.X, root, rows.intercept, None) for root in roots]
+
+
 def _add_gradient(total: np.ndarray, rows: Rows, W: np.ndarray) -> None:
-    p, slopes = rows.X.shape[1], rows.slopes(W)
+    _add_sloped(total, rows, rows.slopes(W))
+
+
+def _add_sloped(total: np.ndarray, rows: Rows, slopes: np.ndarray) -> None:
+    p = rows.X.shape[1]
     total[:, :p] += slopes.T @ rows.X
     if rows.intercept:
         total[:, p] += slopes.sum(axis=0, dtype=np.float64)

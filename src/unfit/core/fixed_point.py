@@ -119,8 +119,8 @@ class FixedPoint:
         gradient = gradient_of_rows(rows, self.weights, self._l2)
         X = np.asarray(rows.X, np.float64)
         X = np.column_stack([X, np.ones(len(X))]) if rows.intercept else X
-        slopes = rows.slopes(self.weights)  # (m, k)
-        roots = np.sqrt(rows.curvatures(self.weights), dtype=np.float64)
+        slopes, curvatures = rows.slopes_and_curvatures(self.weights)  # (m, k)
+        roots = np.sqrt(curvatures, dtype=np.float64)
         image, left = self.image.copy(), []
         for c, inverse in enumerate(self._inverses):
             S = _times_rows(inverse, X)  # (d, m)

@@ -124,8 +124,14 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
         "class split",
     ):  # only an engine, which knows where rows lie, can use a class split
         return _corrected(statistics, rows, shift)
-    pairs = zip(statistics.factors, root_weighted(rows, W), strict=True)
-    return [factor.without(U, shift, len(rows) / statistics.n) for factor, U in pairs]
+    return factors_less_few(statistics, root_weighted(rows, W))
+
+
+def factors_less_few(statistics: Statistics, roots: Sequence[np.ndarray]) -> Sequence[Factor]:
+    """The Hessians without a few rows, from U with rows sqrt(curvature) x for each problem."""
+    m = len(roots[0])
+    pairs = zip(statistics.factors or (), roots, strict=True)
+    return [factor.without(U, statistics.l2 * m, m / statistics.n) for factor, U in pairs]
 
 
 def factors_less(statistics: Statistics, hessian_of_rows: np.ndarray, m: int) -> Sequence[Factor]:

@@ -414,9 +414,18 @@ def with_noise(centred: State, released: np.ndarray) -> State:
 
 
 def moved(
-    state: State, weights: np.ndarray, n: int, stale_inverse: Sequence[Inverse] | None = None
+    state: State,
+    weights: np.ndarray,
+    n: int,
+    stale_inverse: Sequence[Inverse] | None = None,
+    stream: Stream | None = None,
 ) -> State:
     """The state after its centre moved: what was known at the old one is a guide at best."""
     return State(
-        state.method, weights, n, stale_inverse=stale_inverse, linear_term=state.linear_term
+        state.method,
+        weights,
+        n,
+        stale_inverse=stale_inverse,
+        linear_term=state.linear_term,
+        stream=stream,
     )

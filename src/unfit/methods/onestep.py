@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unfit.core.deleted_sums import gradient_by_blas
+from unfit.core.deleted_sums import gradient_and_roots, gradient_by_blas
 from unfit.core.factors import Factor, Inverse, Product, Refined, TooFar
 from unfit.core.objective import Rows, root_weighted
 from unfit.core.statistics import (
@@ -22,6 +22,7 @@ from unfit.core.statistics import (
     Statistics,
     cheapest,
     factors_less,
+    factors_less_few,
     factors_without,
     gradient_of_rows,
     worth_class_split,
@@ -73,7 +74,9 @@ class OneStep(Method):
             followed = self._followed(state, state.stream, data, deleted)
             if followed is not None:
                 return followed
-        at = replace(state, weights=state.centre, kept_centre=None, stream=None)
+        at = state
+        if state.kept_centre is not None:
+            at = replace(state, weights=state.centre, kept_centre=None)
         gone, noise = 0, None
         for batch in split(deleted, self.settings.deletion_batch_size):
             if noise is not None:  # the published manner: on from the noisy weights
@@ -100,7 +103,7 @@ class OneStep(Method):
                 stream = None
                 if len(before) == 0 and self._streams(len(batch)):
                     stream = Stream(statistics=known, waiting=batch)
-                return replace(moved(at, weights, left), stream=stream), noise
+                return moved(at, weights, left, stream=stream), noise
             except TooFar:  # so much leaves that what is known does not lead to the rest
                 pass
         rows = data.take(batch)
@@ -140,7 +143,7 @@ class OneStep(Method):
                 weights, stream = Stream(statistics=renewed).answered(asked)
             except TooFar:
                 return None
-        return replace(moved(state, weights, state.n - len(deleted)), stream=stream)
+        return moved(state, weights, state.n - len(deleted), stream=stream)
 
     def _stepped(
         self,
@@ -166,6 +169,9 @@ class OneStep(Method):
         elif way == "class split":
             gradient, factor = data.by_class_split(known, batch)
             factors = [factor]
+        elif way == "woodbury":
+            gradient, roots = gradient_and_roots(data.take(batch), W)
+            factors = factors_less_few(known, roots)
         else:
             rows = data.take(batch)
             gradient, factors = gradient_by_blas(rows, W), factors_without(known, rows)
