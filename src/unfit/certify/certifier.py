@@ -137,7 +137,7 @@ class Certifier:
         Rounding is done to whatever is released, so it tells nothing; it takes away the lowest
         digits of floating-point noise, which can be told from real numbers'.
         """
-        rng = np.random.default_rng(int.from_bytes(os.urandom(32)))
+        rng = np.random.default_rng(np.frombuffer(os.urandom(64), np.uint32))
         step = self.promise.noise / GRID
         shape = centre.shape if count is None else (count, *centre.shape)
         noisy = centre + self.promise.noise * standard_normal(rng, shape)

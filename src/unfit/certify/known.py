@@ -18,6 +18,7 @@ from unfit.engines.base import Engine
 from unfit.methods.base import State
 
 _CURVED = 1.0  # reach above which a step is not worth bounding
+_FEW = 32  # rows
 _HOPELESS = 3.0  # times the room that a step may come to with nothing left undone
 
 
@@ -105,9 +106,10 @@ class Known:
         if max(reach) > _CURVED:
             return math.inf
         product = self._product(step)
-        at_best = bounds.by_step(self.problem, W, step, -product, product, reach)
-        if at_best > _HOPELESS * room:
-            return math.inf
+        if len(self.deleted) > _FEW:  # whose products cost more than a look ahead
+            at_best = bounds.by_step(self.problem, W, step, -product, product, reach)
+            if at_best > _HOPELESS * room:
+                return math.inf
         product -= self._of_leaving(step)
         gradient = known.gradient_sum - self.leaving.gradient() - known.l2 * len(self.deleted) * W
         return bounds.by_step(self.problem, W, step, gradient, product, reach)

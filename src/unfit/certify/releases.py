@@ -74,8 +74,22 @@ class Ready:
     that remain."""
 
     releases: "Releases"
-    state: State
+    after: State  # of the method, before it was polished
     polished: Polished
+
+    @cached_property
+    def state(self) -> State:
+        return self._at(self.polished.centre, None)
+
+    def _at(self, weights: np.ndarray, centre: np.ndarray | None) -> State:
+        """What is known of the state that the method left still holds where it was not moved."""
+        return replace(
+            self.after,
+            weights=weights,
+            kept_centre=centre,
+            statistics=None if self.polished.steps else self.after.statistics,
+            stream=None,
+        )
 
     @property
     def mu(self) -> float:
@@ -89,8 +103,8 @@ class Ready:
 
     def released(self) -> State:
         """The state that publishes the centre, with fresh noise."""
-        noisy = self.releases.certifier.release(self.polished.centre)
-        return replace(self.state, weights=noisy, kept_centre=self.polished.centre)
+        centre = self.polished.centre
+        return self._at(self.releases.certifier.release(centre), centre)
 
 
 @dataclass(frozen=True)
@@ -141,14 +155,7 @@ class Releases:
             lengths = RowLengths.of(data, data.without(leaving))
         certifier = self._certifier_of(lengths)
         polished = certifier.polish(before, after, data, leaving, self.spread)
-        centred = replace(
-            after,
-            weights=polished.centre,
-            kept_centre=None,
-            statistics=None if polished.steps else after.statistics,
-            stream=None,
-        )
-        return Ready(Releases(certifier, lengths, self.earlier), centred, polished)
+        return Ready(Releases(certifier, lengths, self.earlier), after, polished)
 
     def publish(
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
@@ -162,7 +169,8 @@ class Releases:
         polished, state = ready.polished, ready.released()
         certificate = self._certificate(polished, state, data, data.rows_read - read)
         earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
-        return replace(ready.releases, earlier=earlier), state, certificate
+        now = ready.releases
+        return Releases(now.certifier, now.lengths, earlier), state, certificate
 
     def attack(self, state: State, data: Engine, draws: int = DRAWS) -> ReleaseTest:
         """Try to tell the releases of this state from those of a retraining from nothing.
