@@ -26,6 +26,7 @@ from unfit.certify.lengths import Spread
 from unfit.certify.polishing import Polished, Polishing, guide_of, stated
 from unfit.core.losses import Loss
 from unfit.core.noise import standard_normal
+from unfit.core.objective import Rows
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
 from unfit.methods.base import State
@@ -87,16 +88,19 @@ class Certifier:
         data: Engine,
         deleted: np.ndarray,
         spread: Spread | None = None,
+        *,
+        rows: Rows | None = None,
     ) -> Polished:
         """The centre of a state, moved until it is near enough to the optimum without `deleted`.
 
         before: the state that unlearning started from, for what is known there. spread: of rows
-        among which the remaining ones are, where it was measured.
+        among which the remaining ones are, where it was measured. rows: the deleted ones, if they
+        were taken already.
         """
         centre, known = after.centre, None
         if before is not None and data.loss.self_concordant:
             problem = self._problem(data, after.n, before.n + len(deleted))
-            known = Known.of(before, problem, spread, data, deleted)
+            known = Known.of(before, problem, spread, data, deleted, rows=rows)
         if known is not None:
             distance = stated(known.bound(centre, self.room))
             if distance <= self.room:

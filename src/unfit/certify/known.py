@@ -65,6 +65,7 @@ class Known:
     spread: Spread | None
     data: Engine
     deleted: np.ndarray
+    rows: Rows | None = None  # the same, if they were taken already
 
     @classmethod
     def of(
@@ -74,6 +75,8 @@ class Known:
         spread: Spread | None,
         data: Engine,
         deleted: np.ndarray,
+        *,
+        rows: Rows | None = None,
     ) -> "Known | None":
         """None where no sums are known at the centre."""
         known = before.statistics
@@ -81,11 +84,19 @@ class Known:
             return None
         if known.weights is not before.centre and not np.array_equal(known.weights, before.centre):
             return None
-        return cls(statistics=known, problem=problem, spread=spread, data=data, deleted=deleted)
+        return cls(
+            statistics=known,
+            problem=problem,
+            spread=spread,
+            data=data,
+            deleted=deleted,
+            rows=rows,
+        )
 
     @cached_property
     def leaving(self) -> Leaving:
-        return Leaving.of(self.data.take(self.deleted), self.statistics.weights)
+        rows = self.data.take(self.deleted) if self.rows is None else self.rows
+        return Leaving.of(rows, self.statistics.weights)
 
     def reach(self, step: np.ndarray) -> list[float]:
         """At least |x.dw| for every row, of each problem."""

@@ -150,11 +150,12 @@ class Releases:
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray
     ) -> "Ready":
         """Everything of a release but its noise; the arguments are those of `publish`."""
-        lengths = self.lengths.without(data.take(leaving))
+        rows = data.take(leaving)
+        lengths = self.lengths.without(rows)
         if lengths is None:
             lengths = RowLengths.of(data, data.without(leaving))
         certifier = self._certifier_of(lengths)
-        polished = certifier.polish(before, after, data, leaving, self.spread)
+        polished = certifier.polish(before, after, data, leaving, self.spread, rows=rows)
         return Ready(Releases(certifier, lengths, self.earlier), after, polished)
 
     def publish(

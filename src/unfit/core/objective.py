@@ -82,7 +82,8 @@ def check_index(index: np.ndarray, n: int) -> None:
 
 def gathered(X: np.ndarray, index: np.ndarray) -> np.ndarray:
     """X[index], by all cores where there is much to copy."""
-    threads = min(available_threads(), 1 + index.size * X.shape[1] // _WORTH_A_THREAD)
+    worth = 1 + index.size * X.shape[1] // _WORTH_A_THREAD
+    threads = 1 if worth == 1 else min(available_threads(), worth)
     if threads == 1 or index.dtype == np.bool_:
         return np.asarray(X[index])
     check_index(index, len(X))
