@@ -51,7 +51,7 @@ reproduce: .venv/demo .venv/kernels
 	$(PYTHON) -m venv .venv
 
 .venv/demo: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[experiments,service]'
+	$(BIN)/python -m pip install --quiet --editable '.[certify,experiments,service]'
 	touch $@
 
 .venv/test: pyproject.toml tests/plugin/pyproject.toml | .venv/bin/python

@@ -104,7 +104,7 @@ class Inverse(Kept):
     def downdated(self, U: np.ndarray, shift: float) -> "Inverse":
         """About H - U^T U - shift I for a few rows U: a guide, not to be solved with alone."""
         columns = U.T.astype(np.float64)
-        Z = _times(self.inverse, columns)
+        Z = times(self.inverse, columns)
         inverse = self.inverse + Z @ (_inverse_of_gap(columns, Z) @ Z.T)
         hessian = self.hessian - columns @ columns.T
         hessian.ravel()[:: len(hessian) + 1] -= shift
@@ -132,7 +132,7 @@ class DowndatedInverse(Factor):
     rough: bool
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        Z = _times(self.base.inverse, self.U)
+        Z = times(self.base.inverse, self.U)
         K_inverse = _inverse_of_gap(self.U, Z)
         term = self.base.inverse @ rhs + Z @ (K_inverse @ (Z.T @ rhs))
         x = np.asarray(term)
@@ -262,7 +262,7 @@ class DowndatedSpectrum(Factor):
 
     @cached_property
     def _rotated(self) -> np.ndarray:
-        return _times(self.vectors.T, self.U)
+        return times(self.vectors.T, self.U)
 
     def _solve(self, U: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         Z = U / self.diagonal[:, None]
@@ -274,7 +274,7 @@ class DowndatedSpectrum(Factor):
         return inverse_fourth_root_by_lanczos(lambda v: self.diagonal * v - U @ (U.T @ v), b)
 
 
-def _times(matrix: np.ndarray, columns: np.ndarray) -> np.ndarray:
+def times(matrix: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """matrix @ columns; for a few columns BLAS is three times faster one at a time."""
     if columns.shape[1] > 4:
         return np.asarray(matrix @ columns)

@@ -8,8 +8,8 @@ has left since taken as one batch:
     step = -(H - U^T U)^-1 G'  =  -(y + Z K^-1 U y),    y = P G',  Z = P U^T,  K = I - U Z
 
 y and Z grow by one product P x for every row that leaves, which is all that a request costs. The
-shift l2 m I is left out: it is m / n of the ridge at most, and what that leaves of the gradient,
-l2 m |step|, is counted. Where there are few columns, sums are reduced instead and solved with.
+shift l2 m I is left out: what that leaves of the gradient, l2 m |step|, is small beside the rest,
+and is seen by whoever measures. Where there are few columns, sums are reduced and solved with.
 
 The step is as wrong as the curvature has changed over it, which grows with the square of its
 length. `energy` = step.H step measures that length: whoever has measured a residual at one energy
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unfit.core.factors import Cholesky, Inverse, TooFar
+from unfit.core.factors import Cholesky, Inverse, TooFar, times
 from unfit.core.objective import Rows
 from unfit.core.statistics import Statistics, gradient_of_rows
 
@@ -116,16 +116,16 @@ class FixedPoint:
         d = self.weights.shape[1]
         if self.gone + len(rows) > _SHARE * d:
             raise TooFar
-        gradient = gradient_of_rows(rows, self.weights, self._l2)
         X = np.asarray(rows.X, np.float64)
         X = np.column_stack([X, np.ones(len(X))]) if rows.intercept else X
         slopes, curvatures = rows.slopes_and_curvatures(self.weights)  # (m, k)
         roots = np.sqrt(curvatures, dtype=np.float64)
         image, left = self.image.copy(), []
         for c, inverse in enumerate(self._inverses):
-            S = _times_rows(inverse, X)  # (d, m)
+            S = times(inverse, X.T)  # (d, m)
             image[c] -= S @ slopes[:, c] + self._l2 * len(rows) * self.image_w[c]
             left.append(self.left[c].with_rows(X * roots[:, c, None], S * roots[:, c]))
+        gradient = slopes.T @ X + self._l2 * len(rows) * self.weights
         return replace(self, n=self.n - len(rows), now=self.now - gradient, image=image, left=left)
 
     @property
@@ -155,10 +155,3 @@ class FixedPoint:
     def pull_of(self, rows: Rows, weights: np.ndarray) -> np.ndarray:
         """How far rows pull weights near an optimum: H'^-1 of their gradient there, (k, d)."""
         return self.solve_for(gradient_of_rows(rows, weights, self._l2))
-
-
-def _times_rows(inverse: np.ndarray, X: np.ndarray) -> np.ndarray:
-    """inverse @ X^T, (d, m): a symmetric matrix times few rows."""
-    if len(X) <= 4:  # BLAS is faster one at a time
-        return np.column_stack([inverse @ x for x in X])
-    return np.asarray(inverse @ X.T)

@@ -29,7 +29,7 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
-from unfit.methods.stream import Direction, Request, Stream
+from unfit.methods.stream import Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 
@@ -132,7 +132,7 @@ class OneStep(Method):
         """One more request of a stream, with new sums if they are due; None where so much leaves
         that no sums lead to the rest."""
         tol = STREAM_TOLERANCE * self.settings.tol
-        asked = Request(data, deleted, state.centre, self.along, tol)
+        asked = Departure(data, deleted, state.centre, self.along, tol)
         try:
             weights, stream = stream.answered(asked)
         except TooFar:

@@ -44,7 +44,7 @@ class Direction:
 
 
 @dataclass(frozen=True)
-class Request:
+class Departure:
     """Rows that leave. weights: where they are now; tol: allowed of the gradient, for each row."""
 
     data: Engine
@@ -68,12 +68,11 @@ class Request:
 class Stream:
     """What is known at the point; without statistics, only that requests have come before.
 
-    waiting: rows that have left and are not yet taken off the point.
-
-    first: energy of the first request's step. ratio: the largest residual for an energy that was
-    measured; None before. correction (k, d): what measurements have added to the step, the last
-    one at the energy `corrected`. passed: the point is too far away, and only its inverse serves.
-    passes: over the rows, since the sums are known.
+    waiting: rows that have left and are not yet taken off the point. first: energy of the first
+    request's step. ratio: the largest residual for an energy that was measured; None before.
+    correction (k, d): what measurements have added to the step, the last one at the energy
+    `corrected`. passed: the point is too far away, and only its inverse serves. passes: over the
+    rows, since the sums are known.
     """
 
     statistics: Statistics | None = None
@@ -94,7 +93,7 @@ class Stream:
         d = int(self.statistics.weights.shape[1])
         return self.passes < _PASSES_PER_COLUMN * d * (1 + d / self.statistics.n)
 
-    def answered(self, request: Request) -> "tuple[np.ndarray, Stream]":
+    def answered(self, request: Departure) -> "tuple[np.ndarray, Stream]":
         """The weights after a request, and the stream that goes on from there. TooFar where
         nothing known leads there."""
         if not self.leads:
@@ -111,7 +110,7 @@ class Stream:
 
     # --- steps from the point ------------------------------------------------------------------
 
-    def _from_point(self, request: Request) -> "tuple[np.ndarray, Stream]":
+    def _from_point(self, request: Departure) -> "tuple[np.ndarray, Stream]":
         known = self._opened(request)
         assert known.point is not None
         point = known.point.without(request.data.take(request.leaving))
@@ -121,7 +120,7 @@ class Stream:
             return after._measured(request, step, energy)
         return point.weights + step + known.correction, after
 
-    def _opened(self, request: Request) -> "Stream":
+    def _opened(self, request: Departure) -> "Stream":
         """With a point, from which those who wait are taken off."""
         if self.point is not None:
             return self
@@ -148,7 +147,7 @@ class Stream:
         return more + 2 * math.sqrt(more * self.corrected)
 
     def _measured(
-        self, request: Request, step: np.ndarray, energy: float
+        self, request: Departure, step: np.ndarray, energy: float
     ) -> "tuple[np.ndarray, Stream]":
         """One pass: the residual, and a correction if it is over the tolerance."""
         point, allowed = self.point, request.tol * request.n
@@ -168,7 +167,7 @@ class Stream:
 
     # --- steps from where the weights are ------------------------------------------------------
 
-    def _from_here(self, request: Request) -> "tuple[np.ndarray, Stream]":
+    def _from_here(self, request: Departure) -> "tuple[np.ndarray, Stream]":
         point = self.point or self._new_point()
         if point is None:
             raise TooFar

@@ -53,14 +53,14 @@ _NOT_CLAIMED = (
     "which rows remain: the claim is equivalence to a retraining on those that do",
     "figures about the model that its owner sees: accuracy, decisions, times",
     "copies of the rows elsewhere, and that the process ran as it says",
-    "real arithmetic: releases are rounded to a grid of noise / 1024",
+    "rounding: the proof is of exact numbers, and releases are rounded to a grid of noise / 1024",
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A certified release. mu: what it came to; claimed: what is said of it, which depends on no
-    row."""
+    """A certified release. claimed: the mu that is stated of it, one of two levels; what it came to
+    is in `ready`."""
 
     card: Card
     promise: Promise
@@ -119,17 +119,14 @@ class EntryMaker:
         last = self._last
         squares = release.claimed**2 + (0.0 if last is None else last.mu_squares)
         releases = 1 + (0 if last is None else last.releases)
-        salts, salt = self._salts, os.urandom(32)
+        salt = os.urandom(32)
         polished = release.ready.polished
         centre = np.ascontiguousarray(polished.centre, "<f8").tobytes()
-        claim = replace(
-            _claim(self.session, release, kind, self.number),
-            issued=self._issued,
-            deleted=self._deleted,
+        claim = self._claim(
+            kind,
+            release,
             releases=releases,
             joint_mu=math.sqrt(squares),
-            joint_epsilon=epsilon_of(math.sqrt(squares), release.promise.delta),
-            commitments=tuple(sorted(one.commitment for one in salts)),
             centre_commitment=centre_commitment(salt, centre),
         )
         annex = Annex(
@@ -165,9 +162,53 @@ class EntryMaker:
             issued=self._issued,
             code_digest=code_digest(),
             deleted=self._deleted,
-            commitments=tuple(sorted(one.commitment for one in self._salts)),
+            commitments=self._commitments,
         )
         return self._entry(kind, claim, digest, squares, None)
+
+    def _claim(
+        self,
+        kind: Kind,
+        release: Release,
+        *,
+        releases: int,
+        joint_mu: float,
+        centre_commitment: str,
+    ) -> Claim:
+        session, card = self.session, release.card
+        return Claim(
+            model=session.key_file.name,
+            model_uuid=session.config.id,
+            request=OCCASIONS[kind],
+            version=self.number,
+            earlier_version=None if session.active is None else session.active.number,
+            issued=self._issued,
+            theorem="A, version 1: Gaussian release of weights near the optimum",
+            loss=card.loss.name,
+            epsilon=release.promise.epsilon,
+            delta=release.promise.delta,
+            mu_limit=release.claimed,
+            noise=release.promise.noise,
+            l2=card.settings.l2,
+            tol=release.ready.releases.certifier.tol,
+            rows=release.rows,
+            problems=card.k,
+            columns=card.d,
+            deleted=self._deleted,
+            releases=releases,
+            joint_mu=joint_mu,
+            joint_epsilon=epsilon_of(joint_mu, release.promise.delta),
+            commitments=self._commitments,
+            centre_commitment=centre_commitment,
+            code_digest=code_digest(),
+            constants=_constants(card, self.number),
+            owner_choices=(
+                f"l2 = {card.settings.l2:g}, the columns and their kinds, min_rows, the shares of "
+                "the split: chosen by the owner, perhaps after looking at rows that have left",
+            ),
+            not_claimed=_NOT_CLAIMED,
+            previous=None,  # set with the signature
+        )
 
     def _entry(
         self, kind: Kind, claim: Claim, digest: str, squares: float, annex: str | None
@@ -211,6 +252,10 @@ class EntryMaker:
         )
         return rfc3339(self._last.at)
 
+    @property
+    def _commitments(self) -> tuple[str, ...]:
+        return tuple(sorted(one.commitment for one in self._salts))
+
     @cached_property
     def _salts(self) -> list[Salt]:
         made = []
@@ -219,44 +264,6 @@ class EntryMaker:
             committed = commitment(salt, identifier(person.kind, person.value))
             made.append(Salt(request_id=person.request_id, commitment=committed, salt=salt.hex()))
         return made
-
-
-def _claim(session: Session, release: Release, kind: Kind, number: int) -> Claim:
-    """What follows from the release itself; its place among the others is filled in by the log."""
-    card, config = release.card, session.config
-    return Claim(
-        model=session.key_file.name,
-        model_uuid=config.id,
-        request=OCCASIONS[kind],
-        version=number,
-        earlier_version=None if session.active is None else session.active.number,
-        issued=rfc3339(session.clock()),
-        theorem="A, version 1: Gaussian release of weights near the optimum",
-        loss=card.loss.name,
-        epsilon=release.promise.epsilon,
-        delta=release.promise.delta,
-        mu_limit=release.claimed,
-        noise=release.promise.noise,
-        l2=card.settings.l2,
-        tol=release.ready.releases.certifier.tol,
-        rows=release.rows,
-        problems=card.k,
-        columns=card.d,
-        deleted=0,
-        releases=1,
-        joint_mu=0.0,
-        joint_epsilon=0.0,
-        commitments=(),
-        centre_commitment="0" * 64,
-        code_digest=code_digest(),
-        constants=_constants(card, number),
-        owner_choices=(
-            f"l2 = {card.settings.l2:g}, the columns and their kinds, min_rows, the shares of the "
-            "split: chosen by the owner, perhaps after looking at rows that have left",
-        ),
-        not_claimed=_NOT_CLAIMED,
-        previous=None,
-    )
 
 
 def _residual(release: Release) -> float | None:
