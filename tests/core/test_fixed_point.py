@@ -55,7 +55,7 @@ def test_too_many_rows_are_too_far() -> None:
     point = FixedPoint.of(Statistics.of_rows(rows, W, L2).with_factors(roots=False))
     assert point is not None
     with pytest.raises(TooFar):
-        point.without(taken(rows, np.arange(int(fixed_point._SHARE * 300) + 1)))
+        point.without(taken(rows, np.arange(int(fixed_point._AT_ONCE * 300) + 1)))
 
 
 def test_without_inverses_there_is_no_point() -> None:

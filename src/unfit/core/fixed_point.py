@@ -5,11 +5,14 @@ request after the other, the weights after each are those of one Newton step fro
 has left since taken as one batch:
 
     G' = G - sum (slope x) - l2 m w          H' = H - U^T U - l2 m I,  rows of U: sqrt(curvature) x
-    step = -(H - U^T U)^-1 G'  =  -(y + Z K^-1 U y),    y = P G',  Z = P U^T,  K = I - U Z
+    step = -(H - U^T U)^-1 G'  =  -(y + Z^T K^-1 U y),    y = P G',  Z = U P,  K = I - U Z^T
 
-y and Z grow by one product P x for every row that leaves, which is all that a request costs. The
+y, Z and K grow by one product P x for every row that leaves, which is all that a request costs.
+When many have left, P itself is brought up to date, P + Z^T K^-1 Z, and a new list begins. The
 shift l2 m I is left out: what that leaves of the gradient, l2 m |step|, is small beside the rest,
-and is seen by whoever measures. Where there are few columns, sums are reduced and solved with.
+and is seen by whoever measures. P may be float32, at half the traffic, which leaves less than
+`ROUGH` of the gradient it is applied to. Where there are few columns, sums are reduced and solved
+with.
 
 The step is as wrong as the curvature has changed over it, which grows with the square of its
 length. `energy` = step.H step measures that length: whoever has measured a residual at one energy
@@ -26,46 +29,65 @@ from unfit.core.objective import Rows
 from unfit.core.statistics import Statistics, gradient_of_rows
 
 NARROW = 256  # columns up to which a Hessian is factorised at every request
-_SHARE = 0.25  # rows that may leave a point, for each column: beyond, their inverse costs too much
+ROUGH = 1e-4  # of a gradient, which products with a float32 inverse may leave
+_LISTED = 0.25  # rows that have left, for each column, until the inverse is brought up to date
+_AT_ONCE = 0.5  # rows of one request, for each column, beyond which another way is cheaper
 
 
 @dataclass(frozen=True)
 class _Left:
-    """What has left, for one problem: U (m, d) and Z = P U^T (d, m)."""
+    """What has left, for one problem: U (m, d), Z = U P (m, d) and K = I - U Z^T (m, m)."""
 
     U: np.ndarray
     Z: np.ndarray
+    K: np.ndarray
+
+    @classmethod
+    def nobody(cls, d: int, dtype: np.dtype) -> "_Left":
+        return cls(np.zeros((0, d), dtype), np.zeros((0, d), dtype), np.zeros((0, 0)))
 
     def __len__(self) -> int:
         return len(self.U)
 
     def with_rows(self, U: np.ndarray, Z: np.ndarray) -> "_Left":
-        return _Left(np.concatenate([self.U, U]), np.concatenate([self.Z, Z], axis=1))
+        old, m = len(self), len(U)
+        K = np.eye(old + m)
+        K[:old, :old] = self.K
+        K[old:, :old] = -(U @ self.Z.T)
+        K[:old, old:] = K[old:, :old].T
+        K[old:, old:] -= U @ Z.T
+        return _Left(np.concatenate([self.U, U]), np.concatenate([self.Z, Z]), K)
 
     def downdated(self, y: np.ndarray) -> np.ndarray:
         """(H - U^T U)^-1 v from y = P v."""
         if len(self) == 0:
             return y
-        gap = np.eye(len(self)) - self.U @ self.Z
-        return np.asarray(y + self.Z @ np.linalg.solve(gap, self.U @ y))
+        return np.asarray(y + np.linalg.solve(self.K, self.U @ y) @ self.Z)
+
+    def inverse(self, P: np.ndarray) -> np.ndarray:
+        """(H - U^T U)^-1 itself."""
+        weighted = np.linalg.solve(self.K, self.Z).astype(P.dtype)
+        return np.asarray(P + self.Z.T @ weighted)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FixedPoint:
     """statistics: at the point, before anything left it or, with few columns, of what remains.
 
-    before (k, d): the gradient sum at the point when it was made, and image_before = P before; now
-    and image: the same of the rows that remain. image_w: P w. n: rows that remain.
+    inverses: P of each problem, without the rows that left before those of `left`. before (k, d):
+    the gradient sum at the point when it was made, and image_before = P before; now and image: the
+    same of the rows that remain. image_w: P w. n: rows that remain.
     """
 
     statistics: Statistics
     n: int
     before: np.ndarray
     now: np.ndarray
-    image_before: np.ndarray
-    image: np.ndarray
-    image_w: np.ndarray
-    left: Sequence[_Left]
+    inverses: Sequence[np.ndarray] = ()
+    image_before: np.ndarray | None = None
+    image: np.ndarray | None = None
+    image_w: np.ndarray | None = None
+    left: Sequence[_Left] = ()
 
     @property
     def weights(self) -> np.ndarray:
@@ -75,37 +97,27 @@ class FixedPoint:
     def narrow(self) -> bool:
         return bool(self.weights.shape[1] <= NARROW)
 
-    @property
-    def gone(self) -> int:
-        """Rows that have left."""
-        return self.statistics.n - self.n if not self.narrow else 0
-
     @classmethod
-    def of(cls, known: Statistics) -> "FixedPoint | None":
-        """A point from sums with inverses; None where there are no such."""
-        factors = known.factors or ()
-        inverses = [one for one in factors if isinstance(one, Inverse)]
-        W, G = known.weights, known.gradient_sum
-        if W.shape[1] > NARROW and len(inverses) < len(W):
+    def of(cls, known: Statistics, *, precise: bool = True) -> "FixedPoint | None":
+        """A point from sums with inverses; None where there are no such. precise: in float64."""
+        W, G, known = known.weights, known.gradient_sum, replace(known, class_split=None)
+        if W.shape[1] <= NARROW:
+            return cls(statistics=known, n=known.n, before=G, now=G)
+        kept = [one for one in known.factors or () if isinstance(one, Inverse)]
+        if len(kept) < len(W):
             return None
-        nothing = np.zeros_like(W)
-        images = [nothing, nothing]
-        if W.shape[1] > NARROW:
-            images = [
-                np.array([one.inverse @ v for one, v in zip(inverses, vs, strict=True)])
-                for vs in (G, W)
-            ]
-        d = W.shape[1]
-        empty = _Left(np.zeros((0, d)), np.zeros((d, 0)))
+        inverses = [one.inverse if precise else one.rough for one in kept]
+        image = _products(inverses, G)
         return cls(
-            statistics=replace(known, class_split=None),
+            statistics=known,
             n=known.n,
             before=G,
             now=G,
-            image_before=images[0],
-            image=images[0],
-            image_w=images[1],
-            left=[empty] * len(W),
+            inverses=inverses,
+            image_before=image,
+            image=image,
+            image_w=_products(inverses, W),
+            left=[_Left.nobody(W.shape[1], one.dtype) for one in inverses],
         )
 
     def without(self, rows: Rows) -> "FixedPoint":
@@ -114,44 +126,67 @@ class FixedPoint:
             reduced = self.statistics.minus(Statistics.of_rows(rows, self.weights, self._l2))
             return replace(self, statistics=reduced, n=reduced.n, now=reduced.gradient_sum)
         d = self.weights.shape[1]
-        if self.gone + len(rows) > _SHARE * d:
+        if len(rows) > _AT_ONCE * d:
             raise TooFar
-        X = np.asarray(rows.X, np.float64)
-        X = np.column_stack([X, np.ones(len(X))]) if rows.intercept else X
+        if len(self.left[0]) + len(rows) > _LISTED * d and len(self.left[0]):
+            return self._up_to_date().without(rows)
+        assert self.image is not None and self.image_w is not None
+        dtype = self.inverses[0].dtype
+        X = np.asarray(rows.X, dtype)
+        X = np.column_stack([X, np.ones(len(X), dtype)]) if rows.intercept else X
         slopes, curvatures = rows.slopes_and_curvatures(self.weights)  # (m, k)
-        roots = np.sqrt(curvatures, dtype=np.float64)
+        roots = np.sqrt(curvatures, dtype=dtype)
         image, left = self.image.copy(), []
-        for c, inverse in enumerate(self._inverses):
-            S = times(inverse, X.T)  # (d, m)
-            image[c] -= S @ slopes[:, c] + self._l2 * len(rows) * self.image_w[c]
-            left.append(self.left[c].with_rows(X * roots[:, c, None], S * roots[:, c]))
-        gradient = slopes.T @ X + self._l2 * len(rows) * self.weights
+        for c, inverse in enumerate(self.inverses):
+            S = times(inverse, X.T).T  # (m, d)
+            image[c] -= slopes[:, c] @ S + self._l2 * len(rows) * self.image_w[c]
+            left.append(self.left[c].with_rows(X * roots[:, c, None], S * roots[:, c, None]))
+        gradient = gradient_of_rows(rows, self.weights, self._l2)
         return replace(self, n=self.n - len(rows), now=self.now - gradient, image=image, left=left)
+
+    def _up_to_date(self) -> "FixedPoint":
+        """With inverses that know what has left."""
+        assert self.image_before is not None and self.image is not None
+        assert self.image_w is not None
+        inverses = [one.inverse(P) for one, P in zip(self.left, self.inverses, strict=True)]
+        return replace(
+            self,
+            inverses=inverses,
+            image_before=self._downdated(self.image_before),
+            image=self._downdated(self.image),
+            image_w=self._downdated(self.image_w),
+            left=[_Left.nobody(len(P), P.dtype) for P in inverses],
+        )
 
     @property
     def _l2(self) -> float:
         return self.statistics.l2
 
-    @property
-    def _inverses(self) -> list[np.ndarray]:
-        factors = self.statistics.factors or ()
-        return [one.inverse for one in factors if isinstance(one, Inverse)]
+    def _downdated(self, images: np.ndarray) -> np.ndarray:
+        return np.array([one.downdated(y) for one, y in zip(self.left, images, strict=True)])
 
     def solve(self, *, remaining: float, deleted: float) -> np.ndarray:
         """H'^-1 of a combination of the two gradients: of what remains, of what has left."""
         if self.narrow:
             return self.solve_for(remaining * self.now + deleted * (self.before - self.now))
-        images = remaining * self.image + deleted * (self.image_before - self.image)
-        return np.array([one.downdated(y) for one, y in zip(self.left, images, strict=True)])
+        assert self.image_before is not None and self.image is not None
+        return self._downdated(
+            remaining * self.image + deleted * (self.image_before - self.image)
+        )
 
     def solve_for(self, rhs: np.ndarray) -> np.ndarray:
         """H'^-1 of any vectors (k, d), at one more product with P."""
         if self.narrow:
             factors = [Cholesky.of(h) for h in self.statistics.hessian_sum]
             return np.array([f.solve(v) for f, v in zip(factors, rhs, strict=True)])
-        images = [inverse @ v for inverse, v in zip(self._inverses, rhs, strict=True)]
-        return np.array([one.downdated(y) for one, y in zip(self.left, images, strict=True)])
+        return self._downdated(_products(self.inverses, rhs))
 
     def pull_of(self, rows: Rows, weights: np.ndarray) -> np.ndarray:
         """How far rows pull weights near an optimum: H'^-1 of their gradient there, (k, d)."""
         return self.solve_for(gradient_of_rows(rows, weights, self._l2))
+
+
+def _products(inverses: Sequence[np.ndarray], vectors: np.ndarray) -> np.ndarray:
+    """P v for each problem, (k, d) in float64."""
+    pairs = zip(inverses, vectors, strict=True)
+    return np.array([P @ v.astype(P.dtype) for P, v in pairs], np.float64)

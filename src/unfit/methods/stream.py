@@ -4,9 +4,9 @@ The first request after a training or a `prepare` is answered from the sums that
 ones are
 
 1. steps from the same point, without a pass over the rows (core.fixed_point). What such a step
-   leaves of the gradient is about ratio x energy, and the ratio hardly changes along a stream. It
-   is measured, by one pass, when the energy has doubled or the expected residual is over the
-   tolerance; the step is corrected if the residual is.
+   leaves of the gradient is about ratio x energy, and the ratio changes slowly along a stream: by
+   no more than the root of the energy. It is measured, by one pass, when the energy has doubled or
+   the expected residual is over the tolerance, and the pass serves to correct the step.
 2. where the point is too far away: steps from where the weights are, each a pass and a product with
    the old inverse, until the residual is within the tolerance. An inverse from before the weights
    moved shrinks it tenfold and more each time.
@@ -22,13 +22,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from unfit.core.factors import TooFar
-from unfit.core.fixed_point import FixedPoint
-from unfit.core.statistics import Statistics
+from unfit.core.fixed_point import ROUGH, FixedPoint
+from unfit.core.statistics import Statistics, gradient_of_rows
 from unfit.engines.base import Engine
 
 _GROWTH = 2.0  # of the energy, until the ratio is measured
-_CAREFUL = 4.0  # times what is expected
-_REACH = 30.0  # times the tolerance: beyond that, the point is too far away
+_CAREFUL = 1.25  # times what is expected
+_WORTH = 0.1  # of the tolerance, from which a measured residual is corrected
+_SHRINKS = 0.1  # what a correction leaves of the residual, while that was not seen
 _LEADS = 0.5  # an old inverse must shrink the residual at least so much
 _MOST_PASSES = 8  # for one request
 _PASSES_PER_COLUMN = 1 / 25  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
@@ -64,15 +65,43 @@ class Departure:
         return np.asarray(self.data.gradient_sum(weights, mask) + l2 * self.n * weights)
 
 
+@dataclass(frozen=True)
+class _Step:
+    """A step from a point, and the gradient it answers, both (k, d); energy = step.H step."""
+
+    step: np.ndarray
+    target: np.ndarray
+
+    @classmethod
+    def of(cls, point: FixedPoint, along: Direction) -> "_Step":
+        target = along.remaining * point.now + along.deleted * (point.before - point.now)
+        return cls(point.solve(remaining=along.remaining, deleted=along.deleted), target)
+
+    @property
+    def energy(self) -> float:
+        return abs(float(np.sum(self.step * self.target)))
+
+    def beyond(self, other: "_Step | None") -> float:
+        """The energy by which the curvature has changed unseen since another step was corrected.
+
+        What the curvature does is a square: of (a + b)^2 a correction at a leaves 2 a b + b^2.
+        """
+        if other is None:
+            return self.energy
+        b = _Step(self.step - other.step, self.target - other.target).energy
+        return b + 2 * math.sqrt(b * other.energy)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stream:
     """What is known at the point; without statistics, only that requests have come before.
 
     waiting: rows that have left and are not yet taken off the point. first: energy of the first
-    request's step. ratio: the largest residual for an energy that was measured; None before.
-    correction (k, d): what measurements have added to the step, the last one at the energy
-    `corrected`. passed: the point is too far away, and only its inverse serves. passes: over the
-    rows, since the sums are known.
+    request's step. ratio: the last residual for an energy that was measured, at the energy
+    `measured`; None before. correction (k, d): what measurements have added to the step, the last
+    one when it was `corrected`. shrinks: what a correction leaves of the residual for a step of
+    energy 1, as it was last seen; it grows as the length of the step. passed: the point is too far away, and only its inverse serves.
+    passes: over the rows, since the sums are known.
     """
 
     statistics: Statistics | None = None
@@ -80,8 +109,10 @@ class Stream:
     point: FixedPoint | None = None
     first: float = 0.0
     ratio: float | None = None
+    measured: float = 0.0
     correction: np.ndarray | float = 0.0
-    corrected: float = 0.0
+    corrected: _Step | None = None
+    shrinks: float | None = None
     passed: bool = False
     passes: int = 0
 
@@ -105,8 +136,14 @@ class Stream:
                 pass
         return self._from_here(request)
 
-    def _new_point(self) -> FixedPoint | None:
-        return None if self.statistics is None else FixedPoint.of(self.statistics)
+    def _new_point(self, request: Departure) -> FixedPoint | None:
+        """At the statistics; in float64 where float32's rounding would be seen."""
+        if self.statistics is None:
+            return None
+        rows = request.data.take(np.concatenate([self.waiting, request.leaving]))
+        pull = np.linalg.norm(gradient_of_rows(rows, self.statistics.weights, self.statistics.l2))
+        rough = request.tol * request.n >= ROUGH * float(pull)
+        return FixedPoint.of(self.statistics, precise=not rough)
 
     # --- steps from the point ------------------------------------------------------------------
 
@@ -114,61 +151,68 @@ class Stream:
         known = self._opened(request)
         assert known.point is not None
         point = known.point.without(request.data.take(request.leaving))
-        step, energy = _stepped(point, request.along)
+        step = _Step.of(point, request.along)
         after = replace(known, point=point)
-        if after._expected(energy) > request.tol * request.n:
-            return after._measured(request, step, energy)
-        return point.weights + step + known.correction, after
+        if after._expected(step) > request.tol * request.n:
+            return after._measured(request, step)
+        return point.weights + step.step + known.correction, after
 
     def _opened(self, request: Departure) -> "Stream":
         """With a point, from which those who wait are taken off."""
         if self.point is not None:
             return self
-        point = self._new_point()
-        if point is None or request.data.erased[self.waiting].any():
+        if request.data.erased[self.waiting].any():
+            raise TooFar
+        point = self._new_point(request)
+        if point is None:
             raise TooFar
         if len(self.waiting):
             point = point.without(request.data.take(self.waiting))
-        _, first = _stepped(point, request.along)
+        first = _Step.of(point, request.along).energy
         return replace(self, point=point, waiting=NOBODY, first=first)
 
-    def _expected(self, energy: float) -> float:
-        """Of the gradient, after a step of this energy; infinite where it must be measured."""
+    def _expected(self, step: _Step) -> float:
+        """Of the gradient, after a step; infinite where it must be measured."""
         if self.ratio is None:
-            return math.inf if energy > _GROWTH * self.first else 0.0
-        return _CAREFUL * self.ratio * self._uncorrected(energy)
+            return math.inf if step.energy > _GROWTH * self.first else 0.0
+        more = step.beyond(self.corrected)
+        growth = math.sqrt(max(1.0, more / max(self.measured, 1e-300)))
+        return _CAREFUL * self.ratio * growth * more
 
-    def _uncorrected(self, energy: float) -> float:
-        """The part of an energy that the last correction does not cover.
-
-        What the curvature does is a square: of (a + b)^2 a correction at a leaves 2 a b + b^2.
-        """
-        more = max(0.0, energy - self.corrected)
-        return more + 2 * math.sqrt(more * self.corrected)
-
-    def _measured(
-        self, request: Departure, step: np.ndarray, energy: float
-    ) -> "tuple[np.ndarray, Stream]":
-        """One pass: the residual, and a correction if it is over the tolerance."""
+    def _measured(self, request: Departure, step: _Step) -> "tuple[np.ndarray, Stream]":
+        """One pass: the residual, which is corrected unless it is nothing. More passes where the
+        point is so far away that one correction may not do."""
         point, allowed = self.point, request.tol * request.n
         assert point is not None
-        weights = point.weights + step + self.correction
-        gradient = request.gradient(weights, point.statistics.l2)
-        residual = float(np.linalg.norm(gradient))
-        if residual > _REACH * allowed:
-            raise TooFar
-        ratio = max(self.ratio or 0.0, residual / max(self._uncorrected(energy), 1e-300))
-        after = replace(self, ratio=ratio, passes=self.passes + 1)
-        if residual <= allowed:
-            return weights, after
-        more = -point.solve_for(gradient)
-        correction = self.correction + more
-        return weights + more, replace(after, correction=correction, corrected=energy)
+        seen = max(step.beyond(self.corrected), 1e-300)
+        after, weights = self, point.weights + step.step + self.correction
+        length, before = math.sqrt(step.energy), math.inf
+        shrinks = _SHRINKS if self.shrinks is None else _CAREFUL * self.shrinks * length
+        for _ in range(_MOST_PASSES):
+            gradient = request.gradient(weights, point.statistics.l2)
+            residual = float(np.linalg.norm(gradient))
+            if residual > _LEADS * before:
+                break
+            if math.isinf(before):
+                after = replace(after, ratio=residual / seen, measured=seen)
+            else:
+                shrinks = residual / before
+                after = replace(after, shrinks=shrinks / max(length, 1e-300))
+            after = replace(after, passes=after.passes + 1)
+            if residual <= _WORTH * allowed:
+                return weights, after
+            more = -point.solve_for(gradient)
+            weights = weights + more
+            after = replace(after, correction=after.correction + more, corrected=step)
+            if residual * shrinks <= allowed:
+                return weights, after
+            before = residual
+        raise TooFar
 
     # --- steps from where the weights are ------------------------------------------------------
 
     def _from_here(self, request: Departure) -> "tuple[np.ndarray, Stream]":
-        point = self.point or self._new_point()
+        point = self.point or self._new_point(replace(request, leaving=NOBODY))
         if point is None:
             raise TooFar
         l2, allowed = point.statistics.l2, request.tol * request.n
@@ -191,9 +235,3 @@ class Stream:
     def _gone_on(self, point: FixedPoint, passes: int) -> "Stream":
         return replace(self, point=point, waiting=NOBODY, passed=True, passes=passes)
 
-
-def _stepped(point: FixedPoint, along: Direction) -> tuple[np.ndarray, float]:
-    """The step from the point and its energy, step.H' step."""
-    step = point.solve(remaining=along.remaining, deleted=along.deleted)
-    target = along.remaining * point.now + along.deleted * (point.before - point.now)
-    return step, abs(float(np.sum(step * target)))
