@@ -14,6 +14,7 @@ from unfit.experiments.run import NONE
 from unfit.experiments.significance import floors
 
 CASE = ["dataset", "law", "fraction", "method", "tau", "sigma"]
+RETRAINED = ["dataset", "law", "fraction", "method", "sigma"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,17 +136,22 @@ class Findings:
         Informed laws do: of random ones, whose seeds delete other rows, nothing is said. A floor
         belongs to the retrained models, which all taus of a case share.
         """
+        cases = found[[*RETRAINED, "seed"]].itertuples(index=False, name=None)
+        known = [self._floors.get(case, np.nan) for case in cases]
+        return found.assign(acc_dis_floor=known, acc_dis_above=found["acc_dis"] - np.array(known))
+
+    @cached_property
+    def _floors(self) -> dict[tuple[object, ...], float]:
+        """The floor of every retrained case and seed."""
         frame = self.of("unlearn")
         frame = frame[frame["law"].str.endswith("informed")]
-        floor_of: dict[tuple[object, ...], float] = {}
-        keys = ["dataset", "law", "fraction", "method", "sigma"]
-        for names, alike in frame.groupby(keys):
-            by_seed = alike.drop_duplicates("seed").set_index("seed")["acc_deleted_retrained"]
-            for seed, value in floors(by_seed.to_dict()).items():
-                floor_of[*names, seed] = value
-        cases = found[[*keys, "seed"]].itertuples(index=False, name=None)
-        known = [floor_of.get(case, np.nan) for case in cases]
-        return found.assign(acc_dis_floor=known, acc_dis_above=found["acc_dis"] - np.array(known))
+        found: dict[tuple[object, ...], float] = {}
+        for names, alike in frame.groupby(RETRAINED)[["seed", "acc_deleted_retrained"]]:
+            by_seed = alike.drop_duplicates("seed")
+            pairs = zip(by_seed["seed"], by_seed["acc_deleted_retrained"], strict=True)
+            for seed, value in floors(dict(pairs)).items():
+                found[*names, seed] = value
+        return found
 
     def by_seed(self, subject: Subject, measure: str, **settings: object) -> dict[int, float]:
         """A measure of one case of targeted-informed deletions, seed by seed.
