@@ -14,6 +14,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "certificates.md"
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="the documents are not installed")
+@pytest.mark.slow
 def test_the_commands_do_what_the_page_says(tmp_path: Path) -> None:
     people.write(people.people(600), tmp_path / "people.parquet")
     (block,) = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.S)

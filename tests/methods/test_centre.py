@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tiers import mostly_slow
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings, State
@@ -53,7 +54,7 @@ def retrained(rows, method, deleted):
 
 
 @pytest.mark.parametrize("name", PUBLISHING)
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("times", mostly_slow([1, 2], [2]))
 def test_the_spread_after_forgetting_is_that_of_retraining(rows, name, times):
     # Relative error of a spread of 300 draws in 9 dimensions: about 1 / sqrt(2 * 300 * 9) = 1.4 %.
     method = METHODS[name](NOISY)

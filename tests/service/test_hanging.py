@@ -117,6 +117,7 @@ def test_a_worker_stopped_on_another_machine_is_taken_over_and_changes_nothing_w
         assert ws.audit(random_state=0).audit.n_deleted > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["forget.unlearned", "forget.listed", "purge.rows-erased"])
 def test_a_worker_stopped_beside_another_is_ended(kept: Kept, point: str, tmp_path: Path) -> None:
     """Within a transaction of SQLite nothing else would help: no lease could be taken."""
@@ -131,6 +132,7 @@ def test_a_worker_stopped_beside_another_is_ended(kept: Kept, point: str, tmp_pa
             settled(ws, 2)
 
 
+@pytest.mark.slow
 def test_a_service_ends_a_worker_that_hangs_and_starts_another(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +159,7 @@ def test_a_service_ends_a_worker_that_hangs_and_starts_another(
             thread.join(60)
 
 
+@pytest.mark.slow
 def test_a_command_that_is_stopped_keeps_nobody_waiting_and_answers_when_it_goes_on(
     kept: Kept, tmp_path: Path
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_job_that_hangs_is_ended_and_erasures_go_on(
         assert ws.store.jobs.find(id=id)[0].state == "failed"
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_stopped_is_not_said_to_be_there_however_seldom_one_asks(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,12 +14,15 @@ from workspaces import Kept, make
 
 import people
 import servers
+from tiers import mostly_slow
 from unfit import points
 from unfit.clock import now
 from unfit.holder import here, started_at
 from unfit.service import worker as worker_module
 from unfit.store.records import Job
 from unfit.workspace import Workspace, purge_schedule
+
+POINTS = ["forget.unlearned", "forget.listed", "forget.committed"]
 
 
 @pytest.fixture
@@ -120,7 +123,7 @@ def on_postgresql(
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("point", ["forget.unlearned", "forget.listed", "forget.committed"])
+@pytest.mark.parametrize("point", mostly_slow(POINTS, ["forget.committed"]))
 def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
     on_postgresql: Kept, point: str
 ) -> None:
@@ -146,6 +149,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_is_done_twice(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.slow
 def test_a_worker_that_slept_through_its_lease_commits_nothing(
     on_postgresql: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +182,7 @@ def test_a_worker_that_slept_through_its_lease_commits_nothing(
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.slow
 def test_who_loses_the_lease_leaves_its_job_to_the_next(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +217,7 @@ def test_erasures_go_on_during_an_audit(kept: Kept) -> None:
 
 
 @pytest.mark.usefixtures("quick")
+@pytest.mark.slow
 def test_erasures_wait_for_a_retraining_and_are_applied_to_what_it_made(kept: Kept) -> None:
     with kept.open() as ws, working(kept.folder) as at_work:
         id = ws.store.jobs.submit("retrain", {}, now())
@@ -231,6 +237,7 @@ def test_erasures_wait_for_a_retraining_and_are_applied_to_what_it_made(kept: Ke
         assert ws.store.versions.find()[1].rows > ws.store.versions.find()[2].rows
 
 
+@pytest.mark.slow
 def test_a_job_whose_process_dies_has_failed_and_says_so(kept: Kept) -> None:
     with kept.open() as ws, working(kept.folder) as at_work:
         jobs = ws.store.jobs
@@ -252,6 +259,7 @@ def test_a_job_that_cannot_be_done_says_why(kept: Kept) -> None:
         assert [v.number for v in ws.store.versions.find()] == [1]
 
 
+@pytest.mark.slow
 def test_a_worker_that_comes_back_repeats_what_was_running(kept: Kept) -> None:
     with kept.open() as ws:
         id = ws.store.jobs.submit("audit", {}, now())

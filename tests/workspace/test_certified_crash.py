@@ -18,7 +18,7 @@ from unfit.clock import now
 from unfit.points import POINTS
 from unfit.workspace import Workspace
 
-QUICK = ["forget.artifacts-written", "forget.certified", "forget.listed", "forget.committed"]
+QUICK = ["forget.certified", "forget.committed"]
 
 
 @pytest.fixture(scope="session")

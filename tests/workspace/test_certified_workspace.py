@@ -27,6 +27,7 @@ from workspaces import Kept, make
 
 import people
 import servers
+from tiers import mostly_slow
 from unfit.certify.keys import SigningKey
 from unfit.certify.verify import commitment, parse_statement
 from unfit.errors import BadInput, Unavailable
@@ -106,7 +107,7 @@ def test_a_model_that_is_withdrawn_has_an_entry_and_nothing_is_released(tmp_path
             ws.export()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", mostly_slow(METHODS, ["fisher"]))
 def test_every_method_is_certified(method: str, tmp_path: Path) -> None:
     kept = make_certified(tmp_path / "w", method=method, edit=quick)
     with kept.open() as ws:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from workspaces import Kept, make, signature
 
 import people
+from tiers import mostly_slow
 from unfit.cli import app
 
 runner = CliRunner()
@@ -194,7 +195,7 @@ app()
 """
 
 
-@pytest.mark.parametrize("limit", [100, 3000, 20_000])
+@pytest.mark.parametrize("limit", mostly_slow([100, 3000, 20_000], [3000]))
 @pytest.mark.parametrize("verb", ["train", "forget", "retrain"])
 def test_files_that_cannot_grow(
     verb: str, limit: int, kept: Kept, fresh: Kept, tmp_path: Path

@@ -130,7 +130,8 @@ class FixedPoint:
             raise TooFar
         if len(self.left[0]) + len(rows) > _LISTED * d and len(self.left[0]):
             return self._up_to_date().without(rows)
-        assert self.image is not None and self.image_w is not None
+        assert self.image is not None
+        assert self.image_w is not None
         dtype = self.inverses[0].dtype
         X = np.asarray(rows.X, dtype)
         X = np.column_stack([X, np.ones(len(X), dtype)]) if rows.intercept else X
@@ -146,7 +147,8 @@ class FixedPoint:
 
     def _up_to_date(self) -> "FixedPoint":
         """With inverses that know what has left."""
-        assert self.image_before is not None and self.image is not None
+        assert self.image_before is not None
+        assert self.image is not None
         assert self.image_w is not None
         inverses = [one.inverse(P) for one, P in zip(self.left, self.inverses, strict=True)]
         return replace(
@@ -169,10 +171,9 @@ class FixedPoint:
         """H'^-1 of a combination of the two gradients: of what remains, of what has left."""
         if self.narrow:
             return self.solve_for(remaining * self.now + deleted * (self.before - self.now))
-        assert self.image_before is not None and self.image is not None
-        return self._downdated(
-            remaining * self.image + deleted * (self.image_before - self.image)
-        )
+        assert self.image_before is not None
+        assert self.image is not None
+        return self._downdated(remaining * self.image + deleted * (self.image_before - self.image))
 
     def solve_for(self, rhs: np.ndarray) -> np.ndarray:
         """H'^-1 of any vectors (k, d), at one more product with P."""

@@ -100,8 +100,8 @@ class Stream:
     request's step. ratio: the last residual for an energy that was measured, at the energy
     `measured`; None before. correction (k, d): what measurements have added to the step, the last
     one when it was `corrected`. shrinks: what a correction leaves of the residual for a step of
-    energy 1, as it was last seen; it grows as the length of the step. passed: the point is too far away, and only its inverse serves.
-    passes: over the rows, since the sums are known.
+    energy 1, as it was last seen; it grows as the length of the step. passed: the point is too far
+    away, and only its inverse serves. passes: over the rows, since the sums are known.
     """
 
     statistics: Statistics | None = None
@@ -234,4 +234,3 @@ class Stream:
 
     def _gone_on(self, point: FixedPoint, passes: int) -> "Stream":
         return replace(self, point=point, waiting=NOBODY, passed=True, passes=passes)
-
