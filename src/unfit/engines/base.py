@@ -162,6 +162,16 @@ class Engine(ABC):
 
         return *self.value_gradient_sum(W, mask), products
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers a pass over the remaining rows reads."""
+        return self.n_remaining * self.d
+
+    @property
+    def products_need_hessians(self) -> bool:
+        """Whether products come from whole Hessians, so that Hessians may as well be asked for."""
+        return type(self).value_gradient_products is Engine.value_gradient_products
+
     def class_split(self, known: Statistics) -> ClassSplit | None:
         """Sums of each of two classes at the weights of those known, where they can be used."""
         return None
