@@ -7,8 +7,7 @@ those of rows that left, are not kept. May know core and engines.base.
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from unfit.core.by_products import guide_of
 from unfit.core.conjugate_gradients import Products
 from unfit.core.factors import Inverse
 from unfit.core.objective import Rows, root_weighted
@@ -34,17 +33,7 @@ def guide_without(
         return None, None
     few = m < FEW_ROWS_PER_COLUMN * state.weights.shape[1] and m <= FEW_ROWS_OF_ALL * state.n
     if not few:
-        return roughly(inverses), None
+        return guide_of(inverses), None
     pairs = zip(inverses, root_weighted(rows, state.centre), strict=True)
     kept = [one.downdated(U, l2 * m) for one, U in pairs]
-    return roughly(kept), kept
-
-
-def roughly(inverses: Sequence[Inverse]) -> Products:
-    """Products with the inverses in float32, which is enough for a guide."""
-
-    def solve(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        pairs = zip(problems, vectors, strict=True)
-        return np.array([inverses[c].roughly(v) for c, v in pairs]).reshape(vectors.shape)
-
-    return solve
+    return guide_of(kept), kept

@@ -71,6 +71,18 @@ class Objective:
         numbers = data.numbers * n // max(1, data.n_remaining)
         return Sizes(n=n, d=data.d, k=data.k, numbers=numbers, itemsize=data.dtype.itemsize)
 
+    @property
+    def by_products(self) -> bool:
+        """Whether products lead to a step for less than a Hessian does."""
+        return not self.data.products_need_hessians and self.sizes.products_are_cheaper()
+
+    @property
+    def product_dtype(self) -> np.dtype:
+        """Of vectors in conjugate gradients: one problem's product is bound by memory either way,
+        and float64 needs fewer of them; several are bound by arithmetic."""
+        precise = self.data.k == 1 or self.data.precise
+        return np.dtype(np.float64) if precise else self.data.dtype
+
     def sampled_guide(self, W: np.ndarray) -> Sequence[Factor]:
         """Factors of the Hessians of a few of the rows, in the place of all."""
         keep = np.flatnonzero(self.data.remaining if self.mask is None else self.mask)
@@ -93,10 +105,10 @@ def minimize(
     guide: about the inverse Hessians. From given weights at least one step is taken: a single row
     may weigh less than the tolerance.
     """
-    data, sizes = objective.data, objective.sizes
+    data = objective.data
     origin = np.zeros((data.k, data.d)) if start is None else start
     tolerance, least = tol * objective.n, 0 if start is None else 1
-    if data.products_need_hessians or not (guide or sizes.products_are_cheaper()):
+    if not (objective.by_products or (guide and not data.products_need_hessians)):
         return newton.minimize(
             objective.value_gradient,
             objective.factors,
@@ -110,10 +122,9 @@ def minimize(
         origin,
         tolerance,
         guide=guide,
-        offer=Offer(make=objective.sampled_guide, products=sizes.products_per_guide()),
+        offer=Offer(make=objective.sampled_guide, products=objective.sizes.products_per_guide()),
         min_steps=least,
         max_steps=max_steps,
         first=inexact_newton.LOOSEST if start is None else WARM,
-        # One problem's product is bound by memory in either precision; several by arithmetic.
-        dtype=np.float64 if data.k == 1 or data.precise else data.dtype,
+        dtype=objective.product_dtype,
     )
