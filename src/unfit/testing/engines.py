@@ -53,11 +53,9 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     hessian = np.array([(X * curvature[:, c, None]).T @ X for c in range(k)])
     require_same(data.hessian_sum(W), hessian, tolerance, "the sum of Hessians")
     require_same(data.gram_sum(), X.T @ X, tolerance, "the Gram matrix")
+    check_products(data, W, hessian, tolerance)
     v = rng(3).standard_normal(data.d)
-    found, product = data.gradient_and_products(W)
-    require_same(found, goal, tolerance, "the gradient beside products")
     for c, factor in enumerate(data.factors(W, None, 0.5)):
-        require_same(product(c, v), hessian[c] @ v, tolerance, "a product with the Hessian")
         image = hessian[c] @ factor.solve(v) + 0.5 * factor.solve(v)
         require_same(image, v, 10 * tolerance, "a factor and its Hessian")
     where = np.flatnonzero(data.remaining)
@@ -69,3 +67,19 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     expected = loss.slope(margin, target)[::7].T @ X[::7]
     require_same(some[0], expected, tolerance, "the gradient of some rows")
     require_same(data.margins(W, where[::7]), margin[::7], tolerance, "margins")
+
+
+def check_products(data: Engine, W: np.ndarray, hessian: np.ndarray, tolerance: float) -> None:
+    """Values, gradients and products of one call, against those of the others."""
+    value, gradient = data.value_gradient_sum(W)
+    found_value, found_gradient, products = data.value_gradient_products(W)
+    require_same(found_value, value, tolerance, "the values beside products")
+    require_same(found_gradient, gradient, tolerance, "the gradients beside products")
+    for problems in (np.arange(len(W)), np.arange(len(W))[::-2], np.zeros(2, np.intp)):
+        V = rng(3).standard_normal((len(problems), data.d))
+        goal = np.array([hessian[c] @ v for c, v in zip(problems, V, strict=True)])
+        product = products(problems, V)
+        assert product.dtype == np.float64, "products are float64"
+        require_same(product, goal, tolerance, "products with the Hessians")
+        rough = products(problems, V.astype(np.float32))
+        require_same(rough, goal, max(tolerance, 1e-4), "products with float32 vectors")
