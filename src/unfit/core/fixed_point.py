@@ -23,6 +23,7 @@ import numpy as np
 
 from unfit.core.factors import Cholesky, Inverse, TooFar, times
 from unfit.core.objective import Rows
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, gradient_of_rows
 
 NARROW = 256  # columns up to which a Hessian is factorised at every request
@@ -55,7 +56,8 @@ class FixedPoint:
     """statistics: at the point, before anything left it or, with few columns, of what remains.
 
     before (k, d): the gradient sum at the point when it was made, and image_before = P before; now
-    and image: the same of the rows that remain. image_w: P w. n: rows that remain.
+    and image: the same of the rows that remain. image_w: P w, w without the columns that are not
+    penalised. n: rows that remain.
     """
 
     statistics: Statistics
@@ -93,7 +95,7 @@ class FixedPoint:
         if W.shape[1] > NARROW:
             images = [
                 np.array([one.inverse @ v for one, v in zip(inverses, vs, strict=True)])
-                for vs in (G, W)
+                for vs in (G, W * known.penalty.covered(W.shape[1]))
             ]
         d = W.shape[1]
         empty = _Left(np.zeros((0, d)), np.zeros((d, 0)))
@@ -111,7 +113,8 @@ class FixedPoint:
     def without(self, rows: Rows) -> "FixedPoint":
         """When more rows leave. TooFar where the point is too far away for so many."""
         if self.narrow:
-            reduced = self.statistics.minus(Statistics.of_rows(rows, self.weights, self._l2))
+            going = Statistics.of_rows(rows, self.weights, self._penalty)
+            reduced = self.statistics.minus(going)
             return replace(self, statistics=reduced, n=reduced.n, now=reduced.gradient_sum)
         d = self.weights.shape[1]
         if self.gone + len(rows) > _SHARE * d:
@@ -121,16 +124,17 @@ class FixedPoint:
         slopes, curvatures = rows.slopes_and_curvatures(self.weights)  # (m, k)
         roots = np.sqrt(curvatures, dtype=np.float64)
         image, left = self.image.copy(), []
+        shift = self._penalty.per_row * rows.total_weight
         for c, inverse in enumerate(self._inverses):
             S = times(inverse, X.T)  # (d, m)
-            image[c] -= S @ slopes[:, c] + self._l2 * len(rows) * self.image_w[c]
+            image[c] -= S @ slopes[:, c] + shift * self.image_w[c]
             left.append(self.left[c].with_rows(X * roots[:, c, None], S * roots[:, c]))
-        gradient = slopes.T @ X + self._l2 * len(rows) * self.weights
+        gradient = slopes.T @ X + self.statistics.ridge_of(rows) * self.weights
         return replace(self, n=self.n - len(rows), now=self.now - gradient, image=image, left=left)
 
     @property
-    def _l2(self) -> float:
-        return self.statistics.l2
+    def _penalty(self) -> Penalty:
+        return self.statistics.penalty
 
     @property
     def _inverses(self) -> list[np.ndarray]:
@@ -154,4 +158,4 @@ class FixedPoint:
 
     def pull_of(self, rows: Rows, weights: np.ndarray) -> np.ndarray:
         """How far rows pull weights near an optimum: H'^-1 of their gradient there, (k, d)."""
-        return self.solve_for(gradient_of_rows(rows, weights, self._l2))
+        return self.solve_for(gradient_of_rows(rows, weights, self._penalty))

@@ -40,6 +40,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         method: str = "fisher",
         *,
         l2: float = 1e-4,
+        C: float | None = None,
+        penalize_intercept: bool = True,
         sigma: float = 0.0,
         deletion_batch_size: int | None = None,
         period: int = 50,
@@ -60,6 +62,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     ) -> None:
         self.method = method
         self.l2 = l2
+        self.C = C
+        self.penalize_intercept = penalize_intercept
         self.sigma = sigma
         self.deletion_batch_size = deletion_batch_size
         self.period = period
@@ -124,7 +128,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         if releases is not None:
             releases = releases.prepared(state, data)
         if method.solver == "sgd":
-            too_long = overshooting(data, settings.learning_rate, settings.l2)
+            l2 = method.penalty(data).per_row_of(data.n_remaining)
+            too_long = overshooting(data, settings.learning_rate, l2)
             if too_long is not None:
                 warnings.warn(too_long, UnscaledRowsWarning, stacklevel=4)
         self.classes_ = classes

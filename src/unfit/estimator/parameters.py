@@ -8,6 +8,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 CONSTRAINTS: dict[str, list[object]] = {
     "method": [str],
     "l2": [Interval(Real, 0, None, closed="neither")],
+    "C": [Interval(Real, 0, None, closed="neither"), None],
+    "penalize_intercept": ["boolean"],
     "sigma": [Interval(Real, 0, None, closed="left")],
     "deletion_batch_size": [Interval(Integral, 1, None, closed="left"), None],
     "period": [Interval(Integral, 1, None, closed="left")],

@@ -16,6 +16,7 @@ import numpy as np
 from unfit.core import newton
 from unfit.core.factors import Factor, Inverse
 from unfit.core.noise import standard_normal
+from unfit.core.penalty import Penalty, Ridge, penalty_value
 from unfit.core.sgd import Plan, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.core.trajectory import Reserve, TrajectoryFile, restore
@@ -38,9 +39,13 @@ class Settings:
     paper only: the estimator and the workspace do not offer it.
 
     options: values of settings that only one method has, by name and in order; see Method.Options.
+
+    The penalty is l2 for each row or, where C is given, 1 / C whatever the rows; see core.penalty.
     """
 
     l2: float = 1e-4
+    C: float | None = None
+    penalize_intercept: bool = True
     sigma: float = 0.0
     deletion_batch_size: int | None = knob(None, "rows per step; fewer is closer and slower")
     period: int = knob(50, "one step in so many is exact")
@@ -60,9 +65,13 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "options"}
+        for later, default in _LATER.items():  # files from before they existed are as they were
+            if content[later] == default:
+                del content[later]
         return content | ({"options": dict(self.options)} if self.options else {})
 
 
+_LATER = {"C": None, "penalize_intercept": True}
 OFFERED = tuple(f.name for f in fields(Settings) if f.name not in ("noise_per_batch", "options"))
 
 
@@ -127,11 +136,11 @@ class State:
             arrays["centre"] = self.kept_centre
         if self.linear_term is not None:
             arrays["tilt"] = self.linear_term
-        if self.statistics is not None:
+        if self.statistics is not None and self.statistics.plain:
             arrays |= {
                 "gradient_sum": self.statistics.gradient_sum,
                 "hessian_sum": self.statistics.hessian_sum,
-                "l2": np.array(self.statistics.l2),
+                "l2": np.array(self.statistics.penalty.per_row),
             }
         if self.run is not None:
             plan = self.run.plan
@@ -155,7 +164,8 @@ class State:
                 arrays["gradient_sum"],
                 arrays["hessian_sum"],
                 n,
-                float(arrays["l2"]),
+                float(n),
+                Penalty(float(arrays["l2"])),
             )
         if "trajectory" in arrays:
             seed, epochs, batch_size = (int(v) for v in arrays["plan_whole"])
@@ -247,12 +257,37 @@ class Method(ABC):
         """An error in a sentence, before any work, where the engine lacks what is needed."""
         if self.solver == "sgd":
             sgd_engine(data, f"The method {self.name!r} with the solver 'sgd'")
+            self._require_plain_objective(data)
+        if data.sample_weight is not None and not data.takes_sample_weight:
+            raise Unavailable(
+                f"The engine {data.name!r} does not take sample weights; use the engine 'cpu', or "
+                "leave sample_weight and class_weight out."
+            )
         for protocol in self.needs:
             if not isinstance(data, protocol):
                 raise Unavailable(
                     f"The method {self.name!r} needs an engine that offers {protocol.__name__}, "
                     f"and the engine {data.name!r} does not; use another engine or method."
                 )
+
+    def _require_plain_objective(self, data: Engine) -> None:
+        """SGD's steps are means over rows of a batch, with one penalty for each."""
+        remedy = f"use solver='newton'{', or a method that has it' if self.replays else ''}"
+        if data.sample_weight is not None:
+            raise ValueError(
+                "SGD counts the rows of a mini-batch and not their weights, so sample_weight and "
+                f"class_weight cannot be used with it; {remedy}"
+            )
+        if not self.settings.penalize_intercept and data.intercept:
+            raise ValueError(
+                "SGD penalises every weight alike, so penalize_intercept=False cannot be used with "
+                f"it; {remedy}"
+            )
+        if self.replays and self.settings.C is not None:
+            raise ValueError(
+                f"the method {self.name!r} replays steps whose penalty is per row, and that of C "
+                "would change for each row when others leave; give l2 instead of C"
+            )
 
     def train(
         self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
@@ -318,13 +353,12 @@ class Method(ABC):
         linear_term: np.ndarray | None,
         start: np.ndarray | None,
     ) -> newton.Minimum:
-        n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
-        ridge = self.settings.l2 * n
+        ridge = self.ridge(data, mask)
         slope = np.zeros((data.k, data.d)) if linear_term is None else linear_term
 
         def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             value, gradient = data.value_gradient_sum(W, mask)
-            value = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
+            value = value + penalty_value(W, ridge)
             return value + np.einsum("kd,kd->k", slope, W), gradient + ridge * W + slope
 
         def hessian(W: np.ndarray) -> Sequence[Factor]:
@@ -333,13 +367,15 @@ class Method(ABC):
         origin = np.zeros((data.k, data.d)) if start is None else start
         # From given weights at least one step: a single row may weigh less than the tolerance.
         steps = 0 if start is None else 1
-        return newton.minimize(value_gradient, hessian, origin, self.settings.tol * n, steps)
+        tolerance = self.settings.tol * data.total_weight(mask)
+        return newton.minimize(value_gradient, hessian, origin, tolerance, steps)
 
     def plan(self, rng: np.random.Generator, n: int) -> Plan:
         s = self.settings
         batch = n if s.batch_size is None else min(s.batch_size, n)
         seed = int(rng.integers(1 << 63))
-        return Plan(seed, s.epochs, batch, float(s.learning_rate), float(s.l2))
+        l2 = self._penalty(True).per_row_of(n)
+        return Plan(seed, s.epochs, batch, float(s.learning_rate), float(l2))
 
     def _sgd(
         self,
@@ -364,8 +400,23 @@ class Method(ABC):
     ) -> Statistics:
         """Sums over the rows of mask (None: the remaining) at the given weights: one pass."""
         n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
-        gradient, hessian = data.gradient_sum(weights, mask), data.hessian_sum(weights, mask)
-        return Statistics.of_sums(weights, gradient, hessian, n, self.settings.l2)
+        sums = data.gradient_sum(weights, mask), data.hessian_sum(weights, mask)
+        total, penalty = data.total_weight(mask), self.penalty(data)
+        return Statistics.of_sums(weights, sums, n=n, total_weight=total, penalty=penalty)
+
+    def penalty(self, data: Engine) -> Penalty:
+        """The penalty of the objective for a model of such rows."""
+        return self._penalty(self.settings.penalize_intercept or not data.intercept)
+
+    def _penalty(self, intercept: bool) -> Penalty:
+        C = self.settings.C
+        if C is None:
+            return Penalty(self.settings.l2, 0.0, intercept)
+        return Penalty(0.0, 1.0 / C, intercept)
+
+    def ridge(self, data: Engine, mask: np.ndarray | None = None) -> Ridge:
+        """The penalty for the rows of mask (None: the remaining), on each column."""
+        return self.penalty(data).on(data.total_weight(mask), data.d)
 
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         """What is published of the optimum of the remaining rows: weights with fresh noise."""

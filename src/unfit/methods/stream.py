@@ -18,11 +18,13 @@ that have left are held in memory meanwhile, and are in no file.
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from unfit.core.factors import TooFar
 from unfit.core.fixed_point import FixedPoint
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 
@@ -53,15 +55,21 @@ class Departure:
     along: Direction
     tol: float
 
-    @property
-    def n(self) -> int:
-        """Rows that remain after it."""
-        return self.data.n_remaining - len(self.leaving)
+    @cached_property
+    def total_weight(self) -> float:
+        """Of the rows that remain after it: their number where they have no sample weights."""
+        return self.data.total_weight() - self.data.weight_of(self.leaving)
 
-    def gradient(self, weights: np.ndarray, l2: float) -> np.ndarray:
+    @property
+    def allowed(self) -> float:
+        """Of the gradient that is left."""
+        return self.tol * self.total_weight
+
+    def gradient(self, weights: np.ndarray, penalty: Penalty) -> np.ndarray:
         """Of what remains: one pass."""
+        ridge = penalty.on(self.total_weight, weights.shape[1])
         mask = self.data.without(self.leaving)
-        return np.asarray(self.data.gradient_sum(weights, mask) + l2 * self.n * weights)
+        return np.asarray(self.data.gradient_sum(weights, mask) + ridge * weights)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +124,7 @@ class Stream:
         point = known.point.without(request.data.take(request.leaving))
         step, energy = _stepped(point, request.along)
         after = replace(known, point=point)
-        if after._expected(energy) > request.tol * request.n:
+        if after._expected(energy) > request.allowed:
             return after._measured(request, step, energy)
         return point.weights + step + known.correction, after
 
@@ -150,10 +158,10 @@ class Stream:
         self, request: Departure, step: np.ndarray, energy: float
     ) -> "tuple[np.ndarray, Stream]":
         """One pass: the residual, and a correction if it is over the tolerance."""
-        point, allowed = self.point, request.tol * request.n
+        point, allowed = self.point, request.allowed
         assert point is not None
         weights = point.weights + step + self.correction
-        gradient = request.gradient(weights, point.statistics.l2)
+        gradient = request.gradient(weights, point.statistics.penalty)
         residual = float(np.linalg.norm(gradient))
         if residual > _REACH * allowed:
             raise TooFar
@@ -171,12 +179,12 @@ class Stream:
         point = self.point or self._new_point()
         if point is None:
             raise TooFar
-        l2, allowed = point.statistics.l2, request.tol * request.n
+        penalty, allowed = point.statistics.penalty, request.allowed
         rows = request.data.take(request.leaving)
         weights = request.weights + point.pull_of(rows, request.weights)
         before, passes = math.inf, self.passes
         for _ in range(_MOST_PASSES):
-            gradient = request.gradient(weights, l2)
+            gradient = request.gradient(weights, penalty)
             residual, passes = float(np.linalg.norm(gradient)), passes + 1
             if residual > _LEADS * before:
                 break
