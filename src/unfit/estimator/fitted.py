@@ -3,6 +3,7 @@
 import warnings
 from copy import copy, deepcopy
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,6 +17,16 @@ from unfit.fitted_steps import FittedStepWarning
 from unfit.methods import Method, State
 from unfit.methods.stream import Stream
 from unfit.selection import Labels
+
+_LEARNED = (
+    "classes_",
+    "class_weight_",
+    "coef_",
+    "intercept_",
+    "n_features_in_",
+    "feature_names_in_",
+    "n_iter_",
+)
 
 
 class FittedModel:
@@ -34,6 +45,8 @@ class FittedModel:
     _sign: str | None
     _steps_forget: bool
     classes_: np.ndarray
+    class_weight_: np.ndarray
+    n_iter_: int | None
 
     def without_data(self) -> Self:
         """A copy that predicts and holds no row: the released weights, the classes, the names.
@@ -43,8 +56,7 @@ class FittedModel:
         """
         check_is_fitted(self)
         bare: Self = clone(self).set_params(random_state=None)
-        learned = ("classes_", "coef_", "intercept_", "n_features_in_", "feature_names_in_")
-        for name in learned:
+        for name in _LEARNED:
             if hasattr(self, name):
                 setattr(bare, name, copy(getattr(self, name)))
         bare._state = State(self._state.method, self._state.weights.copy(), self._state.n)
@@ -111,6 +123,15 @@ class FittedModel:
             if self._labels is not None:
                 state["_labels"] = self._labels.of_rows(self._data.remaining)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A pickle from before a parameter existed has its default."""
+        super().__setstate__(state)  # type: ignore[misc]  # scikit-learn's
+        for name, parameter in signature(type(self)).parameters.items():
+            self.__dict__.setdefault(name, parameter.default)
+        if "classes_" in state:
+            self.__dict__.setdefault("class_weight_", np.ones(len(self.classes_)))
+            self.__dict__.setdefault("n_iter_", None)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")

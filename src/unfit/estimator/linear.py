@@ -1,6 +1,5 @@
 """A linear classifier that can forget: `fit` and `unlearn`."""
 
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,14 +11,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unfit.certify import Promise, Releases, certified_settings
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predicted_classes
-from unfit.engines.base import make_engine
+from unfit.engines.base import Engine, make_engine
 from unfit.estimator.audited import AuditedModel
 from unfit.estimator.parameters import CONSTRAINTS
+from unfit.estimator.training_warnings import warn_of_training
+from unfit.estimator.weighting import (
+    checked_class_weight,
+    checked_sample_weight,
+    require_every_class,
+    row_weights,
+)
 from unfit.fitted_steps import sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Settings
 from unfit.progress import ProgressCallback
 from unfit.selection import Labels, positions, some
-from unfit.step_size import UnscaledRowsWarning, overshooting
 
 NOBODY = np.zeros(0, np.int64)
 
@@ -52,6 +57,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         learning_rate: float = 1.0,
         tol: float = 1e-8,
         fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
         dtype: str = "float32",
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
         engine: str | None = None,
@@ -74,6 +81,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         self.learning_rate = learning_rate
         self.tol = tol
         self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.warm_start = warm_start
         self.dtype = dtype
         self.random_state = random_state
         self.engine = engine
@@ -83,27 +92,70 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         self.noise = noise
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: ArrayLike, *, progress: ProgressCallback | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
         """Train on all rows, and prepare for the first `unlearn`.
 
-        progress: called as progress("training", epochs_done, epochs) while SGD runs.
+        sample_weight: how often each row counts, (n,): 2 is the row twice, 0 is no row at all, and
+        fractions are fine; None is 1 for all. progress: called as
+        progress("training", epochs_done, epochs) while SGD runs.
         """
         before = self.__dict__.copy()
         try:
-            self._fit(X, y, progress)
+            self._fit(X, y, sample_weight, progress)
         except BaseException:
             self.__dict__ = before  # scikit-learn notes the width of X before all else
             raise
         return self
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, progress: ProgressCallback | None) -> None:
-        settings = Settings(
-            **{name: getattr(self, name) for name in OFFERED},
-            options=tuple(sorted((self.options or {}).items())),
-        )
-        if self.epsilon is not None:
-            settings = self._certified(settings)
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        progress: ProgressCallback | None,
+    ) -> None:
+        settings = self._settings()
         method = METHODS.find(self.method)(settings)
+        rows, classes, of_class = self._labelled(X, y, sample_weight)
+        rng = _generator(self.random_state)
+        data = make_engine(rows, len(classes), name=self.engine)
+        method.require(data)
+        releases, certificate = None, None
+        if self.epsilon is not None:
+            promise = Promise(self.epsilon, self.delta, self.noise)
+            releases = Releases.open(promise, settings, data)
+        start = self._start(data)
+        if start is None:
+            state = method.train(data, rng, progress)
+        else:
+            state = method.train(data, rng, progress, start=start)
+        training = state.training
+        if releases is not None:
+            releases, state, certificate = releases.publish(None, state, data, NOBODY)
+        state = method.prepare(state, data)
+        if releases is not None:
+            releases = releases.prepared(state, data)
+        warn_of_training(method, data, training, stacklevel=5)
+        self.classes_, self.class_weight_ = classes, of_class
+        self.n_iter_ = None if training is None else training.iterations
+        self._class_counts = _counted(rows, np.arange(len(rows)), len(classes))
+        self._data, self._rng, self._fitted = data, rng, method
+        self._labels = Labels.of(X, y)
+        self._sign, self._steps_forget = sign_of_fitted_step(rows.X), False
+        self._releases, self.certificate_ = releases, certificate
+        self._activate(state)
+
+    def _labelled(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, np.ndarray, np.ndarray]:
+        """The rows as they are trained on, the classes, and the weight of each class."""
         matrix, labels = validate_data(
             self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
         )
@@ -113,38 +165,42 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
             raise ValueError(
                 f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
             )
-        rng = _generator(self.random_state)
-        rows = Rows(matrix, codes.astype(np.int32), self.fit_intercept, self.loss)
-        data = make_engine(rows, len(classes), name=self.engine)
-        method.require(data)
-        releases, certificate = None, None
-        if self.epsilon is not None:
-            promise = Promise(self.epsilon, self.delta, self.noise)
-            releases = Releases.open(promise, settings, data)
-        state = method.train(data, rng, progress)
-        if releases is not None:
-            releases, state, certificate = releases.publish(None, state, data, NOBODY)
-        state = method.prepare(state, data)
-        if releases is not None:
-            releases = releases.prepared(state, data)
-        if method.solver == "sgd":
-            l2 = method.penalty(data).per_row_of(data.n_remaining)
-            too_long = overshooting(data, settings.learning_rate, l2)
-            if too_long is not None:
-                warnings.warn(too_long, UnscaledRowsWarning, stacklevel=4)
-        self.classes_ = classes
-        self._class_counts = np.bincount(codes)
-        self._data, self._rng, self._fitted = data, rng, method
-        self._labels = Labels.of(X, y)
-        self._sign, self._steps_forget = sign_of_fitted_step(matrix), False
-        self._releases, self.certificate_ = releases, certificate
-        self._activate(state)
+        given = checked_sample_weight(sample_weight, len(matrix))
+        require_every_class(classes, codes, given)
+        of_class = checked_class_weight(self.class_weight, classes, codes, given)
+        weights = row_weights(given, of_class, codes)
+        codes = codes.astype(np.int32)
+        return Rows(matrix, codes, self.fit_intercept, self.loss, weights), classes, of_class
+
+    def _settings(self) -> Settings:
+        if self.C is not None and self.l2 != Settings.l2:
+            raise ValueError(
+                f"l2={self.l2:g} and C={self.C:g} both say how strong the penalty is: l2 for each "
+                "row, C for all of them as scikit-learn does; give one"
+            )
+        settings = Settings(
+            **{name: getattr(self, name) for name in OFFERED},
+            options=tuple(sorted((self.options or {}).items())),
+        )
+        return settings if self.epsilon is None else self._certified(settings)
+
+    def _start(self, data: Engine) -> np.ndarray | None:
+        """The weights of the last fit without their noise, if they are asked for and fit."""
+        if not self.warm_start or not hasattr(self, "_state"):
+            return None
+        last = self._state.centre
+        return last if last.shape == (data.k, data.d) else None
 
     def _certified(self, settings: Settings) -> Settings:
         if self.random_state is not None:
             raise ValueError(
                 "random_state makes the noise known to whoever knows the seed, and then it hides "
                 "nothing: leave it out where epsilon is given"
+            )
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "balanced class weights are computed from the rows of fit, deleted ones included, "
+                "which no certificate covers: give class_weight as a dict of numbers instead"
             )
         return certified_settings(settings)
 
@@ -170,7 +226,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         if self._releases is not None:
             published = self._releases.publish(before, state, self._data, deleted, read)
             self._releases, state, self.certificate_ = published
-        leaving = np.bincount(self._data.codes[deleted], minlength=len(self.classes_))
+        leaving = _counted(self._data, deleted, len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving
         self._activate(state)
@@ -206,7 +262,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         gone = ordered[~self._data.remaining[ordered]]
         if len(gone):
             raise ValueError(f"rows {some(gone)} were forgotten already")
-        leaving = np.bincount(self._data.codes[deleted], minlength=len(self.classes_))
+        leaving = _counted(self._data, deleted, len(self.classes_))
         if len(deleted) and (leaving >= self._class_counts).any():
             if len(deleted) == self._data.n_remaining:
                 raise ValueError(
@@ -233,9 +289,11 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         try:
             old = self._data
             matrix = validate_data(self, X, dtype=old.dtype, order="C", ensure_min_samples=2)
-            rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss)
+            weights = None if old.sample_weight is None else old.sample_weight[remaining]
+            rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss, weights)
             data = make_engine(rows, len(self.classes_), places=remaining, name=old.name)
             state = self._fitted.train(data, self._rng)
+            training = state.training
             if self._releases is not None:
                 releases = self._releases.of_rows(data)
                 self._releases, state, self.certificate_ = releases.publish(
@@ -247,8 +305,17 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         except BaseException:
             self.__dict__ = before
             raise
-        self._data, self._class_counts = data, np.bincount(rows.codes)
+        self._data = data
+        self._class_counts = _counted(rows, np.arange(len(rows)), len(self.classes_))
+        self.n_iter_ = None if training is None else training.iterations
         self._activate(state)
+
+
+def _counted(rows: Rows | Engine, places: np.ndarray, classes: int) -> np.ndarray:
+    """How many of the rows at some places count, of each class: those of weight zero do not."""
+    if rows.sample_weight is not None:
+        places = places[rows.sample_weight[places] > 0]
+    return np.bincount(rows.codes[places], minlength=classes)
 
 
 def _generator(

@@ -20,6 +20,8 @@ CONSTRAINTS: dict[str, list[object]] = {
     "learning_rate": [Interval(Real, 0, None, closed="neither")],
     "tol": [Interval(Real, 0, None, closed="neither")],
     "fit_intercept": ["boolean"],
+    "class_weight": [dict, StrOptions({"balanced"}), None],
+    "warm_start": ["boolean"],
     "dtype": [StrOptions({"float32", "float64"})],
     "random_state": ["random_state", np.random.Generator],
     "engine": [str, None],

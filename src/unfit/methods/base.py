@@ -94,6 +94,16 @@ class Run:
     radius: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a training took: Newton's steps, and the largest |gradient sum| that it left of any
+    problem, for each row (or unit of sample weight). Of SGD: its epochs; it measures no gradient.
+    """
+
+    iterations: int
+    residual: float | None = None
+
+
 @dataclass(frozen=True)
 class State:
     """A trained model and what its method keeps for the next deletion.
@@ -104,7 +114,7 @@ class State:
     problem, of these rows but from before the centre moved: a guide. linear_term (k, d): sigma b of
     INFLUENCE's objective. run: DELTAGRAD's stored training; spare: a second file, ready to take
     the next one, once. stream: what the next requests of a stream need, in memory alone. own:
-    arrays that a method from outside keeps, by name.
+    arrays that a method from outside keeps, by name. training: of a state that was just trained.
     """
 
     method: str
@@ -118,6 +128,7 @@ class State:
     kept_centre: np.ndarray | None = field(default=None, repr=False)
     stream: Stream | None = field(default=None, repr=False)
     own: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    training: Training | None = field(default=None, repr=False)
 
     @property
     def centre(self) -> np.ndarray:
@@ -290,10 +301,35 @@ class Method(ABC):
             )
 
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        progress: ProgressCallback | None = None,
+        *,
+        start: np.ndarray | None = None,
     ) -> State:
-        """A model of the remaining rows: the optimum, released with noise."""
-        return self.release(self.optimum(data, rng, progress=progress), data, rng)
+        """A model of the remaining rows: the optimum, released with noise.
+
+        start: weights (k, d) to start from, instead of 0 (Newton) or random ones (SGD).
+        """
+        weights, training = self._trained(data, rng, start=start, progress=progress)
+        return replace(self.release(weights, data, rng), training=training)
+
+    def _trained(
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        *,
+        linear_term: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> tuple[np.ndarray, Training]:
+        if self.solver == "sgd":
+            weights = self._sgd(data, rng, None, linear_term, progress, start=start)
+            return weights, Training(iterations=self.settings.epochs)
+        found = self._newton(data, None, linear_term, start)
+        residual = float(found.residual.max()) / data.total_weight()
+        return found.weights, Training(iterations=found.steps, residual=residual)
 
     def release(self, centre: np.ndarray, data: Engine, rng: np.random.Generator) -> State:
         """The state that publishes weights trained on the remaining rows, with fresh noise."""
@@ -384,14 +420,16 @@ class Method(ABC):
         mask: np.ndarray | None,
         linear_term: np.ndarray | None,
         progress: ProgressCallback | None,
+        *,
+        start: np.ndarray | None = None,
     ) -> np.ndarray:
         row_of = random_order(data.remaining if mask is None else mask, rng)
         plan = self.plan(rng, len(row_of))
         per_row = None if linear_term is None else linear_term / len(row_of)
-        start = random_start(rng, data)
+        origin = random_start(rng, data) if start is None else start
         walking = sgd_engine(data, f"The method {self.name!r} with the solver 'sgd'")
         layout = walking.lay_out(row_of)
-        weights = walking.sgd(layout, plan, start, linear_term=per_row, progress=progress)
+        weights = walking.sgd(layout, plan, origin, linear_term=per_row, progress=progress)
         walking.drop_layout()
         return finite(weights)
 
