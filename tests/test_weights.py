@@ -7,8 +7,10 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import unfit
 
@@ -279,3 +281,43 @@ def test_weights_are_routed_through_pipelines_and_searches():
     assert expected.score(X, y, sample_weight=weights) == pytest.approx(
         weights[hits].sum() / weights.sum()
     )
+
+
+@pytest.mark.parametrize("scaler", [unfit.MaxNormScaler(norm=100.0), StandardScaler()])
+def test_a_pipeline_of_ours_keeps_the_weights_of_the_classifier(scaler):
+    """Behind a declared constant it unlearns, behind a fitted one it is trained anew."""
+    X, y = table(9, n=120)
+    weights = np.random.default_rng(0).uniform(0.2, 3, 120)
+    model = unfit.LogisticRegression("retrain", **EXACT, class_weight="balanced")
+    pipe = unfit.Pipeline([("scale", scaler), ("model", model)])
+    pipe.fit(X, y, model__sample_weight=weights)
+    rows = np.arange(30, 50)
+    frozen = dict(enumerate(pipe["model"].class_weight_))
+    pipe.unlearn(rows)
+    left = np.delete(np.arange(120), rows)
+    again = clone(pipe).set_params(model__class_weight=frozen)
+    again.fit(X[left], y[left], model__sample_weight=weights[left])
+    same(pipe["model"], again["model"])
+    assert pipe.audit().outcome == "forgotten"
+    back = pickle.loads(pickle.dumps(pipe)).unlearn([60])
+    same(pipe.unlearn([60])["model"], back["model"])
+
+
+def test_a_pipeline_of_ours_takes_routed_weights_for_the_classifier_alone():
+    X, y = table(9, n=120)
+    weights = np.random.default_rng(0).uniform(0.2, 3, 120)
+    pipe = unfit.Pipeline(
+        [("scale", StandardScaler()), ("model", unfit.LogisticRegression(**EXACT))]
+    )
+    named = clone(pipe).fit(X, y, model__sample_weight=weights)
+    with pytest.raises(
+        ValueError, match=r"\['sample_weight'\] cannot be used.*model__sample_weight"
+    ):
+        pipe.fit(X, y, sample_weight=weights)
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipe["model"].set_fit_request(sample_weight=True)
+        pipe["scale"].set_fit_request(sample_weight=False)
+        same(pipe.fit(X, y, sample_weight=weights)["model"], named["model"])
+        pipe["scale"].set_fit_request(sample_weight=True)
+        with pytest.raises(ValueError, match="the step 'scale' asks for sample_weight"):
+            pipe.fit(X, y, sample_weight=weights)

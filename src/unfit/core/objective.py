@@ -53,12 +53,9 @@ class Rows:
         return int(self.X.shape[1]) + self.intercept
 
     def take(self, index: np.ndarray) -> "Rows":
-        return replace(
-            self,
-            X=gathered(self.X, index),
-            codes=self.codes[index],
-            sample_weight=None if self.sample_weight is None else self.sample_weight[index],
-        )
+        weight = None if self.sample_weight is None else self.sample_weight[index]
+        X, codes = gathered(self.X, index), self.codes[index]
+        return Rows(X, codes, self.intercept, self.loss, weight)
 
     @property
     def total_weight(self) -> float:
