@@ -225,3 +225,11 @@ def test_training_that_does_not_converge_says_so_with_figures():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert unfit.LogisticRegression().fit(X, y).n_iter_ >= 1
+
+
+def test_a_penalty_per_row_is_blind_to_doubling_the_data_and_a_constant_one_is_not():
+    X, y = table(0)
+    for parameters, blind in (({"l2": 1e-2}, True), ({"C": 1.0}, False)):
+        clf = unfit.LogisticRegression(**parameters, **TIGHT)
+        once, twice = clone(clf).fit(X, y), clone(clf).fit(np.tile(X, (2, 1)), np.tile(y, 2))
+        assert np.allclose(once.coef_, twice.coef_, atol=1e-8) == blind

@@ -11,8 +11,9 @@ from unfit.estimator.linear import LinearClassifier
 class LogisticRegression(LinearClassifier):
     """Logistic regression that can forget rows it was trained on.
 
-    Minimises  sum_i [ softplus(x_i.w) - t_i x_i.w ] + (l2 n / 2) |w|^2,  one-vs-rest for more than
-    two classes; the intercept is regularised like the rest. `unlearn(rows)` then removes rows.
+    Minimises  sum_i s_i [ softplus(x_i.w) - t_i x_i.w ] + (l2 n / 2) |w|^2,  one-vs-rest for more
+    than two classes; s_i are sample weights, 1 by default, and n is their sum. The intercept is
+    regularised like the rest. `unlearn(rows)` then removes rows.
 
     Parameters
     ----------
@@ -20,6 +21,10 @@ class LogisticRegression(LinearClassifier):
         How to unlearn: a Newton step on what remains; the deleted rows' influence; a replay of the
         SGD run; or exact retraining from the current weights.
     l2 : ridge penalty per row, > 0.
+    C : in place of l2, the penalty as scikit-learn has it: |w|^2 / (2 C), which does not shrink
+        when rows leave.
+    penalize_intercept : False leaves the intercept out of the penalty, as scikit-learn does. Not
+        with SGD, and not with a certificate.
     sigma : noise added so that what was forgotten cannot be told from the weights, >= 0.
     deletion_batch_size : FISHER and INFLUENCE take so many deleted rows a step, in the order in
         which `unlearn` was given them; None: all at once.
@@ -29,6 +34,10 @@ class LogisticRegression(LinearClassifier):
     epochs, batch_size, learning_rate : of SGD; batch_size None means all rows.
     tol : Newton stops at |gradient sum| <= tol n.
     fit_intercept : whether a column of ones is added.
+    class_weight : weights of classes by name (others: 1), or "balanced": total weight / (classes x
+        weight of the class). They multiply sample weights. Balanced ones are a statistic of the
+        rows, frozen at `fit`: `unlearn` and `audit` keep them.
+    warm_start : whether `fit` starts from the weights of the last one, if they have the same shape.
     dtype : "float32" or "float64", the precision of the rows; weights are always float64.
     random_state : seed or Generator for starting weights, row order and noise.
     engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
@@ -54,6 +63,8 @@ class LogisticRegression(LinearClassifier):
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    class_weight_ : the weight of each class, in the order of classes_, as `fit` found it.
+    n_iter_ : steps of Newton's method, or epochs of SGD, of the last fit.
     n_remaining_ : rows the model stands for now.
     remaining_ : boolean mask of them over the rows of fit.
     certificate_ : what is claimed of the released weights; None without epsilon.
@@ -79,9 +90,9 @@ class RidgeClassifier(LinearClassifier):
 
     Minimises  sum_i (x_i.w - y_i)^2 / 2 + (l2 n / 2) |w|^2,  one-vs-rest for more than two classes.
     The objective is a parabola, so FISHER's one step on the rows that remain is exact: what it
-    leaves is what a retraining would find, to rounding. Without an intercept the weights are those
-    of sklearn.linear_model.RidgeClassifier(alpha=l2 * n). Parameters, attributes and what is kept
-    are those of LogisticRegression.
+    leaves is what a retraining would find, to rounding. With C=1 / alpha, penalize_intercept=False
+    the weights are those of sklearn.linear_model.RidgeClassifier(alpha). Parameters, attributes and
+    what is kept are those of LogisticRegression.
     """
 
     loss = SquaredError()
@@ -91,8 +102,9 @@ class LinearSVC(LinearClassifier):
     """A linear support vector machine with the squared hinge loss that can forget rows.
 
     Minimises  sum_i max(0, 1 - y_i x_i.w)^2 + (l2 n / 2) |w|^2,  y_i -1 or 1, one-vs-rest for more
-    than two classes. The weights are those of sklearn.svm.LinearSVC(C=1 / (l2 * n)). Parameters,
-    attributes and what is kept are those of LogisticRegression.
+    than two classes. The weights are those of sklearn.svm.LinearSVC(C=1 / (l2 * n)), or with C
+    given, of its LinearSVC(C). Parameters, attributes and what is kept are those of
+    LogisticRegression.
     """
 
     loss = SquaredHinge()

@@ -32,10 +32,10 @@ NOBODY = np.zeros(0, np.int64)
 class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
     """A linear classifier that can forget rows it was trained on: one loss makes one class.
 
-    Minimises  sum_i loss(x_i.w, t_i) + (l2 n / 2) |w|^2,  one-vs-rest for more than two classes;
-    the intercept is regularised like the rest. `unlearn(rows)` then removes rows. A classifier with
-    another loss is a subclass that names it (`loss = MyLoss()`; see core.losses). Parameters,
-    attributes and what is kept are described at LogisticRegression.
+    Minimises  sum_i s_i loss(x_i.w, t_i) + (l2 n / 2) |w|^2,  one-vs-rest for more than two
+    classes; s_i are sample weights, and n is their sum. `unlearn(rows)` then removes rows. A
+    classifier with another loss is a subclass that names it (`loss = MyLoss()`; see core.losses).
+    Parameters, attributes and what is kept are described at LogisticRegression.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[object]]] = CONSTRAINTS
@@ -208,8 +208,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         """Forget rows.
 
         rows: positions in the X of fit, as an array or list of whole numbers; a mask over the rows
-        of fit; or, if X (or y) was a data frame, a pandas Index of its labels, which names every
-        row that has one of them. A Series of numbers could be either, and is refused.
+        of fit, matched by label if it is a boolean Series; or, if X (or y) was a data frame, a
+        pandas Index of its labels, which names every row that has one of them. A Series of numbers
+        could be positions or labels, and is refused.
 
         FISHER and INFLUENCE take mini-batches of deleted rows in the order given here.
 
