@@ -65,8 +65,6 @@ def test_an_engine_that_does_not_say_it_multiplies_refuses_weights():
 
 def test_an_engine_that_forgets_its_weights_is_caught():
     class Forgetful(ENGINES["cpu"]):
-        name = "forgetful"
-
         def hessian_sum(self, W, mask=None):
             self.rows = replace(self.rows, sample_weight=None)
             return super().hessian_sum(W, mask)
