@@ -64,9 +64,28 @@ def test_a_mask_names_rows_by_where_it_is_true(table):
     expected = np.flatnonzero(mask).tolist()
     for given in (mask, mask.to_numpy(), mask.tolist(), mask.astype("boolean")):
         assert gone(fitted(X, y).unlearn(given)) == expected
+    assert gone(fitted(X, y).unlearn(mask.sort_index())) == expected  # by label, in any order
     assert gone(fitted(X, y).unlearn(np.zeros(N, bool))) == []
     plain = fitted(X.to_numpy(), y.to_numpy())
     assert gone(plain.unlearn(mask.reset_index(drop=True))) == expected
+
+
+def test_whole_numbers_are_positions_though_all_are_zero_or_one(table):
+    X, y = table
+    assert gone(fitted(X, y).unlearn(np.array([0, 1]))) == [0, 1]
+    clf = fitted(X, y)
+    with pytest.raises(ValueError, match=r"rows \[0, 1\] are named more than once"):
+        clf.unlearn((X["a"] > 1).to_numpy().astype(int))
+    assert gone(clf) == []
+
+
+def test_a_mask_of_labels_that_several_rows_have_must_be_in_order(table):
+    X, y = table
+    X.index = pd.Index([f"person {i // 2}" for i in range(N)])
+    mask = X["a"] > 1
+    assert gone(fitted(X, y).unlearn(mask)) == np.flatnonzero(mask).tolist()
+    with pytest.raises(ValueError, match="some of them twice in another order"):
+        fitted(X, y).unlearn(mask[::-1])
 
 
 def test_what_could_be_either_is_refused(table):
@@ -77,7 +96,7 @@ def test_what_could_be_either_is_refused(table):
         (clf, pd.Series([1, 2]), r"rows\.to_numpy\(\).*pandas\.Index\(rows\)"),
         (clf, X.iloc[:2], r"frame\.index"),
         (plain, X.index[:2], "an Index holds labels, but the X of fit had none"),
-        (clf, mask.sort_index(), "other labels than the X of fit, or another order"),
+        (clf, mask.rename(lambda label: label + 1), "other labels than the X of fit"),
         (clf, mask.iloc[:5], "for each of the 60 rows"),
         (plain, mask, "cannot be compared"),
         (clf, ["a", "b"], "labels of the data frame go into a pandas.Index"),

@@ -43,8 +43,8 @@ MUTANTS = (
     Mutant(
         breaks="the regulariser counts the rows that remain",
         file="methods/onestep.py",
-        right="ridge = self.settings.l2 * left\n        factors = data.factors",
-        wrong="ridge = self.settings.l2 * at.n\n        factors = data.factors",
+        right="ridge = self.ridge(data, mask)\n        factors = data.factors",
+        wrong="ridge = self.ridge(data)\n        factors = data.factors",
         tests=("tests/methods/test_dense.py",),
     ),
     Mutant(

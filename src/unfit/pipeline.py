@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn import pipeline as theirs
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
@@ -28,12 +29,16 @@ SAME = 1e-9  # relative: two fits of a step on the same rows agree to rounding
 
 @dataclass(frozen=True)
 class RawRows:
-    """Rows as they were given to fit, or what is left of them: row i is at positions[i] of n."""
+    """Rows as they were given to fit, or what is left of them: row i is at positions[i] of n.
+
+    weights: how much each counts for the classifier; None where all count 1.
+    """
 
     X: Any
     y: Any
     positions: np.ndarray
     n: int
+    weights: np.ndarray | None = None
 
     def of_rows(self, mask: np.ndarray) -> "RawRows":
         """Those of them where a mask over all n rows is True."""
@@ -45,6 +50,7 @@ class RawRows:
             y=without_unused(_safe_indexing(self.y, keep)),
             positions=self.positions[keep],
             n=self.n,
+            weights=None if self.weights is None else self.weights[keep],
         )
 
 
@@ -105,8 +111,10 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
     nearest neighbour imputer does), and then every copy has them: after `unlearn`, those that
     remain.
 
-    `memory` must be None: a cache on disk would keep the forgotten. Fit parameters are refused,
-    since steps could not be fitted again with them.
+    `memory` must be None: a cache on disk would keep the forgotten. Sample weights go to the
+    classifier alone: as `model__sample_weight`, by the name of the last step, or by scikit-learn's
+    metadata routing. Other fit parameters are refused, since steps could not be fitted again with
+    them.
     """
 
     steps: list[tuple[str, Any]]
@@ -117,9 +125,13 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         """Fit all steps, and keep X and y to forget from."""
         if self.memory is not None:
             raise ValueError("memory must be None: a cache on disk keeps rows that were forgotten")
-        if params:
+        to_last = f"{self.steps[-1][0]}__sample_weight"
+        routed = "sample_weight" in params and _routing()
+        refused = sorted(set(params) - {to_last} - ({"sample_weight"} if routed else set()))
+        if refused:
             raise ValueError(
-                f"fit parameters {sorted(params)} cannot be used: unlearn fits the steps again"
+                f"fit parameters {refused} cannot be used: unlearn fits the steps again; weights "
+                f"go to the classifier as {to_last}"
             )
         if not isinstance(self.steps[-1][1], LinearClassifier):
             raise TypeError(
@@ -127,9 +139,12 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
                 "unfit, which can unlearn; got "
                 f"{self.steps[-1][1]!r}"
             )
-        super().fit(X, y)
+        if routed:
+            _require_unweighted(self.steps[:-1])
+        super().fit(X, y, **params)
         n = _num_samples(X)
-        self._raw, self._labels = RawRows(X, y, np.arange(n), n), Labels.of(X, y)
+        weights = self._classifier._data.sample_weight
+        self._raw, self._labels = RawRows(X, y, np.arange(n), n, weights), Labels.of(X, y)
         self._classifier._steps_forget = True
         return self
 
@@ -185,7 +200,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         known = np.zeros(n, np.bool_)
         known[at] = True
         old = final._data
-        rows = Rows(X, codes, old.intercept, old.loss)
+        rows = Rows(X, codes, old.intercept, old.loss, self._raw.weights)
         data = make_engine(rows, len(final.classes_), places=known, name=old.name)
         data.forget(np.flatnonzero(known & ~final.remaining_))
         return data
@@ -238,6 +253,21 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
             state["_raw"] = self._raw.of_rows(remaining)
             state["_labels"] = None if self._labels is None else self._labels.of_rows(remaining)
         return state
+
+
+def _routing() -> bool:
+    return bool(get_config()["enable_metadata_routing"])
+
+
+def _require_unweighted(steps: list[tuple[str, Any]]) -> None:
+    """A ValueError where a step before the classifier asks for weights of its own."""
+    for name, step in steps:
+        asks = getattr(step, "_get_metadata_request", None)
+        if asks is not None and asks().consumes("fit", {"sample_weight"}):
+            raise ValueError(
+                f"the step {name!r} asks for sample_weight, with which unlearn could not fit it "
+                "again; set_fit_request(sample_weight=False) on it"
+            )
 
 
 def _fresh(step: Any) -> Any:

@@ -132,6 +132,8 @@ def _of_mask(mask: np.ndarray, n: int) -> np.ndarray:
 def _of_series(mask: Any, labels: Labels | None, n: int) -> np.ndarray:
     if mask.isna().any():
         raise ValueError("the mask has missing values; fill them with False or True")
+    if labels is not None and _reordered(mask.index, labels.index):
+        mask = mask.reindex(labels.index)
     plain = _of_mask(mask.to_numpy(dtype=bool), n)
     if labels is None or len(labels.positions) < n:
         counted = np.array_equal(np.asarray(mask.index), np.arange(n))
@@ -143,10 +145,17 @@ def _of_series(mask: Any, labels: Labels | None, n: int) -> np.ndarray:
         )
     if not mask.index.equals(labels.index):
         raise ValueError(
-            "the mask has other labels than the X of fit, or another order; reindex it to those, "
-            "or give mask.to_numpy()"
+            "the mask has other labels than the X of fit, or some of them twice in another order; "
+            "reindex it to those, or give mask.to_numpy()"
         )
     return plain
+
+
+def _reordered(index: Any, other: Any) -> bool:
+    """Whether both hold the same labels, each once, in different orders."""
+    if len(index) != len(other) or index.equals(other):
+        return False
+    return bool(index.is_unique and other.is_unique and index.isin(other).all())
 
 
 def some(values: Any) -> str:

@@ -16,6 +16,7 @@ def problem_of(small: Small, n: int) -> bounds.Problem:
     lengths = np.sqrt((small.X.astype(np.float64) ** 2).sum(axis=1).max() + 1)
     return bounds.Problem(
         n=n,
+        total_weight=float(n),
         d=small.X.shape[1] + 1,
         ridge=small.l2 * n,
         radius=float(lengths),
@@ -117,6 +118,7 @@ def test_the_solution_of_the_step_bound_is_the_largest() -> None:
     for _ in range(100):
         problem = bounds.Problem(
             n=100,
+            total_weight=100.0,
             d=3,
             ridge=float(10 ** rng.uniform(-2, 2)),
             radius=float(10 ** rng.uniform(-1, 1)),

@@ -210,7 +210,7 @@ def test_targets_are_the_rows_that_move_the_optimum_most() -> None:
     clf = unfit.LogisticRegression(l2=L2, dtype="float64", tol=1e-12).fit(X, y)
     clf.unlearn(np.arange(50))
     data, w = clf._data, clf._state.weights
-    found = most_influential(data, w, L2, 5)
+    found = most_influential(data, w, L2 * data.n_remaining, 5)
     ones = np.column_stack([X, np.ones(len(X))])
     p = 1 / (1 + np.exp(-ones @ w[0]))
     left = data.remaining
@@ -230,7 +230,7 @@ def test_targets_of_rows_too_wide_for_a_hessian_are_the_same() -> None:
     p = 1 / (1 + np.exp(-X @ w[0]))
     H = (X.T * (p * (1 - p))) @ X + 1e-2 * 60 * np.eye(X.shape[1])
     moved = np.abs(p - y) * np.linalg.norm(np.linalg.solve(H, X.T), axis=0)
-    assert set(most_influential(data, w, 1e-2, 5)) == set(np.argsort(moved)[-5:])
+    assert set(most_influential(data, w, 1e-2 * 60, 5)) == set(np.argsort(moved)[-5:])
 
 
 def test_every_target_is_in_half_of_the_odd_and_half_of_the_even_splits() -> None:

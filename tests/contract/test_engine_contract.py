@@ -1,5 +1,7 @@
 """Every registered engine passes the public contract, and a wrong one does not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -47,3 +49,25 @@ def test_what_an_engine_lacks_is_said_before_any_work(method, solver, monkeypatc
     data = NoSgd(CASES[0].rows(), 2)
     with pytest.raises(Unavailable, match=f"The method '{method}' .* engine 'no-sgd'"):
         METHODS[method](Settings(solver=solver)).require(data)
+
+
+def test_an_engine_that_does_not_say_it_multiplies_refuses_weights():
+    class Unweighted(ENGINES["cpu"]):
+        name = "unweighted"
+        takes_sample_weight = False
+
+    rows = replace(CASES[0].rows(), sample_weight=np.full(400, 2.0))
+    method = METHODS["fisher"](Settings())
+    with pytest.raises(Unavailable, match="engine 'unweighted' does not take sample weights"):
+        method.require(Unweighted(rows, 2))
+    method.require(Unweighted(CASES[0].rows(), 2))
+
+
+def test_an_engine_that_forgets_its_weights_is_caught():
+    class Forgetful(ENGINES["cpu"]):
+        def hessian_sum(self, W, mask=None):
+            self.rows = replace(self.rows, sample_weight=None)
+            return super().hessian_sum(W, mask)
+
+    with pytest.raises(AssertionError, match="Hessian sums over weighted rows"):
+        check_engine(Forgetful, CASES[:1])

@@ -8,6 +8,7 @@ import pytest
 from unfit.core.factors import Cholesky
 from unfit.methods import METHODS, State
 from unfit.testing import CASES, check_method, method_checks
+from unfit.testing.methods import check_weights_and_penalties
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.dtype}-{c.n_classes}")
@@ -26,6 +27,18 @@ def test_a_broken_method_is_caught():
 
     with pytest.raises(AssertionError):
         check_method(Forgetful, CASES[:1])
+
+
+def test_a_method_that_counts_rows_instead_of_weights_is_caught():
+    class CountsRows(METHODS["retrain"]):
+        name = "counts-rows"
+
+        def ridge(self, data, mask=None):
+            rows = data.n_remaining if mask is None else np.count_nonzero(mask)
+            return self.settings.l2 * rows
+
+    with pytest.raises(AssertionError, match="weights are not repetitions"):
+        check_weights_and_penalties(CountsRows, CASES[2])
 
 
 class NoiseRemoved(METHODS["fisher"]):

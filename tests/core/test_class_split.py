@@ -59,7 +59,7 @@ class Case:
         return mask
 
     def leave(self, gone):
-        return self.class_split.leave(self.rows, self.remaining, gone, self.W, self.l2)
+        return self.class_split.leave(self.rows, self.remaining, gone, self.W, self.l2 * len(gone))
 
 
 @given(

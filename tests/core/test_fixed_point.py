@@ -7,6 +7,7 @@ from unfit.core import fixed_point
 from unfit.core.factors import TooFar
 from unfit.core.fixed_point import FixedPoint
 from unfit.core.objective import Rows
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics
 
 L2 = 1e-3
@@ -28,14 +29,14 @@ def taken(rows: Rows, places: np.ndarray) -> Rows:
 @pytest.mark.parametrize("intercept", [False, True])
 def test_a_step_is_that_of_the_sums_over_what_remains(d: int, k: int, intercept: bool) -> None:
     rows, W = problem(d, k, intercept)
-    point = FixedPoint.of(Statistics.of_rows(rows, W, L2).with_factors(roots=False))
+    point = FixedPoint.of(Statistics.of_rows(rows, W, Penalty(L2)).with_factors(roots=False))
     assert point is not None
     gone = np.zeros(900, bool)
     for some in ([3], [5, 8, 13], list(range(100, 120))):
         point = point.without(taken(rows, np.array(some)))
         gone[some] = True
-        left = Statistics.of_rows(taken(rows, np.flatnonzero(~gone)), W, L2)
-        were = Statistics.of_rows(taken(rows, np.flatnonzero(gone)), W, L2)
+        left = Statistics.of_rows(taken(rows, np.flatnonzero(~gone)), W, Penalty(L2))
+        were = Statistics.of_rows(taken(rows, np.flatnonzero(gone)), W, Penalty(L2))
         np.testing.assert_allclose(point.now, left.gradient_sum, rtol=1e-9, atol=1e-11)
         # The shift of the ridge is left out where there are many columns.
         shift = 0.0 if point.narrow else L2 * int(gone.sum())
@@ -52,7 +53,7 @@ def test_a_step_is_that_of_the_sums_over_what_remains(d: int, k: int, intercept:
 
 def test_too_many_rows_are_too_far() -> None:
     rows, W = problem(300, 1, False)
-    point = FixedPoint.of(Statistics.of_rows(rows, W, L2).with_factors(roots=False))
+    point = FixedPoint.of(Statistics.of_rows(rows, W, Penalty(L2)).with_factors(roots=False))
     assert point is not None
     with pytest.raises(TooFar):
         point.without(taken(rows, np.arange(int(fixed_point._AT_ONCE * 300) + 1)))
@@ -60,4 +61,4 @@ def test_too_many_rows_are_too_far() -> None:
 
 def test_without_inverses_there_is_no_point() -> None:
     rows, W = problem(300, 1, False)
-    assert FixedPoint.of(Statistics.of_rows(rows, W, L2)) is None
+    assert FixedPoint.of(Statistics.of_rows(rows, W, Penalty(L2))) is None

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from test_objective import problem
 
 from unfit.core.factors import Cholesky, Inverse, Spectrum
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, cheapest, factors_without, gradient_of_rows
 
 L2 = 1e-2
@@ -16,9 +17,9 @@ L2 = 1e-2
 def test_what_is_taken_off_is_what_was_there(seed, share, n_classes):
     rows, W = problem(seed, n=50, p=6, n_classes=n_classes)
     leaving = np.random.default_rng(seed).random(50) < share
-    whole = Statistics.of_rows(rows, W, L2)
-    gone = Statistics.of_rows(rows.take(leaving), W, L2)
-    left = Statistics.of_rows(rows.take(~leaving), W, L2)
+    whole = Statistics.of_rows(rows, W, Penalty(L2))
+    gone = Statistics.of_rows(rows.take(leaving), W, Penalty(L2))
+    left = Statistics.of_rows(rows.take(~leaving), W, Penalty(L2))
     for one, other in ((whole.minus(gone), left), (left.plus(gone), whole)):
         assert one.n == other.n
         np.testing.assert_allclose(one.gradient_sum, other.gradient_sum, atol=1e-10)
@@ -28,7 +29,7 @@ def test_what_is_taken_off_is_what_was_there(seed, share, n_classes):
 def test_statistics_of_other_weights_are_refused():
     rows, W = problem()
     with pytest.raises(ValueError, match="same weights"):
-        Statistics.of_rows(rows, W, L2).minus(Statistics.of_rows(rows, W + 1, L2))
+        Statistics.of_rows(rows, W, Penalty(L2)).minus(Statistics.of_rows(rows, W + 1, Penalty(L2)))
 
 
 @pytest.mark.parametrize("way", ["woodbury", "spectrum", "iterate"])
@@ -36,7 +37,7 @@ def test_statistics_of_other_weights_are_refused():
 def test_every_way_gives_the_same(way, seed, m, l2):
     rows, W = problem(seed, n=200, p=60)
     roots = way == "spectrum"
-    statistics = Statistics.of_rows(rows, W, l2).with_factors(roots)
+    statistics = Statistics.of_rows(rows, W, Penalty(l2)).with_factors(roots)
     assert isinstance(statistics.factors[0], Spectrum if roots else Inverse)
     m = 5 * m if way == "iterate" else m
     leaving = rows.take(np.random.default_rng(seed).choice(200, m, replace=False))
@@ -51,15 +52,15 @@ def test_every_way_gives_the_same(way, seed, m, l2):
 
 def test_the_way_is_chosen_by_the_numbers():
     rows, W = problem(n=400, p=59)
-    bare = Statistics.of_rows(rows, W, L2)
+    bare = Statistics.of_rows(rows, W, Penalty(L2))
     ready = bare.with_factors(roots=False)
     assert cheapest(ready, 14) == "woodbury"
     assert cheapest(ready, 15) == "factorize"  # a quarter of the columns
     assert cheapest(bare, 1) == "factorize"  # nothing to correct
-    small = Statistics.of_rows(rows.take(np.arange(20)), W, L2).with_factors(roots=False)
+    small = Statistics.of_rows(rows.take(np.arange(20)), W, Penalty(L2)).with_factors(roots=False)
     assert cheapest(small, 3) == "factorize"  # a tenth of the rows
     rows, W = problem(n=1100, p=1100)
-    wide = Statistics.of_rows(rows, W, L2).with_factors(roots=False)
+    wide = Statistics.of_rows(rows, W, Penalty(L2)).with_factors(roots=False)
     assert cheapest(wide, 31) == "woodbury"
     assert cheapest(wide, 32) == "iterate"
     assert cheapest(wide, 500) == "factorize"  # most of it would change
@@ -67,8 +68,8 @@ def test_the_way_is_chosen_by_the_numbers():
 
 def test_gradient_of_rows_has_its_share_of_the_regulariser():
     rows, W = problem(n=9)
-    whole = Statistics.of_rows(rows, W, L2).gradient_sum
-    parts = sum(gradient_of_rows(rows.take(np.array([i])), W, L2) for i in range(9))
+    whole = Statistics.of_rows(rows, W, Penalty(L2)).gradient_sum
+    parts = sum(gradient_of_rows(rows.take(np.array([i])), W, Penalty(L2)) for i in range(9))
     np.testing.assert_allclose(parts, whole, atol=1e-12)
 
 

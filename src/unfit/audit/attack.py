@@ -20,6 +20,7 @@ from unfit.certify.releases import Releases
 from unfit.certify.shadow_models import Size, shadow_test
 from unfit.core.factors import Spectrum
 from unfit.core.noise import standard_normal
+from unfit.core.penalty import with_ridge
 from unfit.engines.base import Engine
 from unfit.errors import BadInput
 from unfit.methods.base import Method
@@ -158,8 +159,8 @@ def own_release(
 
 
 def _fourth_roots(method: Method, data: Engine, optimum: np.ndarray) -> list[np.ndarray]:
-    ridge = method.settings.l2 * data.n_remaining * np.eye(data.d)
-    spectra = [Spectrum.of(h + ridge) for h in data.hessian_sum(optimum)]
+    hessians = with_ridge(data.hessian_sum(optimum), method.ridge(data))
+    spectra = [Spectrum.of(h) for h in hessians]
     return [(s.vectors * s.values**-0.25) @ s.vectors.T for s in spectra]
 
 

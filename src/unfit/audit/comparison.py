@@ -331,10 +331,10 @@ def _behaviour(on_test: _Seen, on_deleted: _Seen, acc_dis: float | None) -> Beha
 
 def _residual(q: Question) -> float:
     W = q.state.weights
-    gradient = q.data.gradient_sum(W) + q.method.settings.l2 * q.state.n * W
+    gradient = q.data.gradient_sum(W) + q.method.ridge(q.data) * W
     if q.state.linear_term is not None:
         gradient = gradient + q.state.linear_term
-    return float(np.linalg.norm(gradient) / q.state.n)
+    return float(np.linalg.norm(gradient) / q.data.total_weight())
 
 
 def _probabilities(rows: Rows, W: np.ndarray) -> np.ndarray:

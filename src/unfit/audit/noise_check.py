@@ -14,6 +14,7 @@ import numpy as np
 from unfit.audit.retrained import Retraining
 from unfit.audit.verdict import Added
 from unfit.core.factors import Cholesky
+from unfit.core.penalty import Ridge
 from unfit.core.predictions import margins
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State
@@ -33,7 +34,7 @@ def added(method: Method, state: State, data: Engine, retrained: Retraining) -> 
         low = high = float(np.sum(v**2))
     else:
         if retrained.factors is None:
-            low, high = _wide(v, state.kept_centre, data, method.settings.l2 * data.n_remaining)
+            low, high = _wide(v, state.kept_centre, data, method.ridge(data))
         else:
             bounds = [_bounds(f, one) for f, one in zip(retrained.factors, v, strict=True)]
             low, high = sum(b[0] for b in bounds), sum(b[1] for b in bounds)
@@ -60,13 +61,13 @@ def _bounds(factor: Cholesky, v: np.ndarray) -> tuple[float, float]:
     return first**1.5 / second**0.5, (zeroth * first) ** 0.5
 
 
-def _wide(v: np.ndarray, centre: np.ndarray, data: Engine, ridge: float) -> tuple[float, float]:
-    """Bounds without a Hessian: H >= ridge I, and v^T H v by a pass over the rows."""
+def _wide(v: np.ndarray, centre: np.ndarray, data: Engine, ridge: Ridge) -> tuple[float, float]:
+    """Bounds without a Hessian: H >= the ridge, and v^T H v by a pass over the rows."""
     zeroth = np.sum(v**2, axis=1)
-    first = ridge * zeroth
+    first = np.sum(ridge * v**2, axis=1)
     rows = np.flatnonzero(data.remaining)
     for start in range(0, len(rows), _BLOCK):
         part = rows[start : start + _BLOCK]
         some = data.take(part)
         first = first + np.sum(some.curvatures(centre) * margins(some.X, v) ** 2, axis=0)
-    return float(np.sqrt(ridge) * zeroth.sum()), float(np.sum(np.sqrt(zeroth * first)))
+    return float(np.sum(np.sqrt(ridge) * v**2)), float(np.sum(np.sqrt(zeroth * first)))

@@ -20,7 +20,8 @@ import scipy.linalg
 from unfit.core import newton, objective
 from unfit.core.dual import Gram
 from unfit.core.factors import Cholesky, Factor
-from unfit.core.objective import Rows
+from unfit.core.objective import Rows, joined
+from unfit.core.penalty import penalty_value, with_ridge
 from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
@@ -65,7 +66,7 @@ class Retraining:
         p = rows.X.shape[1]
         total = np.zeros(len(rows))
         margin = margins(rows.X, self.weights).astype(np.float64)
-        slopes = rows.loss.slope(margin, rows.targets(len(self.weights)))
+        slopes = rows.weighted(rows.loss.slope(margin, rows.targets(len(self.weights))))
         for start in range(0, len(rows), _BLOCK):
             part = slice(start, start + _BLOCK)
             X = np.ones((len(rows.X[part]), rows.d))
@@ -78,34 +79,29 @@ class Retraining:
     def control(self, data: Engine, deleted: Rows) -> np.ndarray:
         """The optimum of the remaining rows and the deleted ones: what not to unlearn leaves."""
         n = data.n_remaining + len(deleted)
-        ridge, linear_term = (
-            self.settings.l2 * n,
-            0.0 if self.linear_term is None else self.linear_term,
-        )
+        total = data.total_weight() + deleted.total_weight
+        ridge = Retrain(self.settings).penalty(data).on(total, data.d)
+        linear_term = 0.0 if self.linear_term is None else self.linear_term
 
         def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             value, gradient = data.value_gradient_sum(W)
             more, of_deleted = objective.value_gradient_sum(deleted, W)
-            value = value + more + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
+            value = value + more + penalty_value(W, ridge)
             linear = np.einsum("kd,kd->k", np.broadcast_to(linear_term, W.shape), W)
             return value + linear, gradient + of_deleted + ridge * W + linear_term
 
         def hessian(W: np.ndarray) -> Iterable[np.ndarray | Factor]:
-            if n < data.d and data.wide():
+            if n < data.d and data.wide() and not isinstance(ridge, np.ndarray):
                 return all_rows().factors(W, np.ones(n, np.bool_), ridge)
             both = data.hessian_sum(W) + objective.hessian_sum(deleted, W)
-            return np.asarray(both + ridge * np.eye(data.d))
+            return with_ridge(both, ridge)
 
         @cache
         def all_rows() -> Gram:
             left = data.take(np.flatnonzero(data.remaining))
-            X, codes = (
-                np.concatenate([left.X, deleted.X]),
-                np.concatenate([left.codes, deleted.codes]),
-            )
-            return Gram.of(Rows(X, codes, left.intercept, left.loss), np.ones(n, np.bool_))
+            return Gram.of(joined(left, deleted), np.ones(n, np.bool_))
 
-        found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * n, 1)
+        found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * total, 1)
         return found.weights
 
 
@@ -115,15 +111,20 @@ def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None)
     linear_term: of INFLUENCE's objective, which is part of what is minimised.
     """
     s = replace(method.settings, tol=TOLERANCE, sigma=0.0, solver="newton", options=())
-    weights = Retrain(s).optimum(data, np.random.default_rng(0), linear_term=linear_term)
-    gradient = data.gradient_sum(weights) + s.l2 * data.n_remaining * weights
+    exact = Retrain(s)
+    weights = exact.optimum(data, np.random.default_rng(0), linear_term=linear_term)
+    ridge = exact.ridge(data)
+    gradient = data.gradient_sum(weights) + ridge * weights
     if linear_term is not None:
         gradient = gradient + linear_term
     if data.d > WIDEST:
-        floor = float(np.linalg.norm(gradient)) / (s.l2 * data.n_remaining)
+        if isinstance(ridge, np.ndarray):  # the objective is curved by more than it, but how much?
+            pairs = zip(data.factors(weights, None, ridge), gradient, strict=True)
+            floor = float(np.linalg.norm([factor.solve(g) for factor, g in pairs]))
+        else:
+            floor = float(np.linalg.norm(gradient)) / ridge
         return Retraining(weights, None, floor, linear_term, s)
-    ridge = s.l2 * data.n_remaining * np.eye(data.d)
-    factors = [Cholesky.of(h + ridge) for h in data.hessian_sum(weights)]
+    factors = [Cholesky.of(h) for h in with_ridge(data.hessian_sum(weights), ridge)]
     left = [
         scipy.linalg.solve_triangular(f.lower, g, lower=True)
         for f, g in zip(factors, gradient, strict=True)

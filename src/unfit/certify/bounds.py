@@ -1,6 +1,6 @@
 """How far weights can be from the optimum of the remaining rows. Pure.
 
-F(w) is the gradient of the objective over the remaining rows, ridge = l2 n its strong convexity, H
+F(w) is the gradient of the objective over the remaining rows, ridge its strong convexity, H
 its derivative, w* its zero, R at least the length of every row (intercept included). Bounds are of
 |c - w*| for weights c, from cheap to tight:
 
@@ -10,8 +10,9 @@ its derivative, w* its zero, R at least the length of every row (intercept inclu
 
 step and factor hold for the logistic loss: its curvature changes along e by factors within
 exp(+-|x.e|), so that, with t = R |c - w*|, the mean Hessian between c and w* is at least
-(1 - exp(-t)) / t times H(c), row by row. For factor, F(c) = (mean Hessian) (c - w*) and
-nu = |H(c)^(-1/2) F(c)| give 1 - exp(-t) <= z = R nu / sqrt(ridge), and with it
+(1 - exp(-t)) / t times H(c), row by row and whatever their sample weights. For factor,
+F(c) = (mean Hessian) (c - w*) and nu = |H(c)^(-1/2) F(c)| give 1 - exp(-t) <= z, where
+z = R nu / sqrt(ridge), and with it
 
     |c - w*| <= (nu / sqrt(ridge)) (-log(1 - z) / z),   and without bound where z >= 1.
 
@@ -36,10 +37,12 @@ FAR = 20.0  # a reach from which `step` says nothing
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """What every bound depends on. n: rows that were summed; d: columns. Of the loss: its largest
-    curvature and slope, and its largest slope at a margin of 0."""
+    """What every bound depends on. n: rows that were summed; total_weight: of their sample weights,
+    n where they have none; d: columns. Of the loss: its largest curvature and slope, and its
+    largest slope at a margin of 0."""
 
     n: int
+    total_weight: float
     d: int
     ridge: float
     radius: float  # R
@@ -51,17 +54,18 @@ class Problem:
         """By how much a computed gradient sum can be off, at weights of this length.
 
         Margins are off by gamma_d R |w|, slopes by that times the largest curvature and by their
-        own rounding (4 units), the sum over rows by gamma_n of what is summed.
+        own rounding (4 units, and one for the sample weight), the sum over rows by gamma_n of what
+        is summed.
         """
         margin = _gamma(self.d) * self.radius * length
         slope = self.slope_at_zero + self.max_curvature * self.radius * length
         slope = min(slope, self.max_slope)
-        each = self.max_curvature * margin + (4 * UNIT + _gamma(self.n)) * slope
-        return self.n * self.radius * each + 2 * UNIT * self.ridge * length
+        each = self.max_curvature * margin + (5 * UNIT + _gamma(self.n)) * slope
+        return self.total_weight * self.radius * each + 2 * UNIT * self.ridge * length
 
     def product_rounding(self, length: float) -> float:
         """By how much the Hessian sum times a vector of this length can be off."""
-        most = self.n * self.max_curvature * self.radius**2 + self.ridge
+        most = self.total_weight * self.max_curvature * self.radius**2 + self.ridge
         return (_gamma(self.n) + 2 * _gamma(self.d) + 8 * UNIT) * most * length
 
 

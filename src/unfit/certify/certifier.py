@@ -56,7 +56,8 @@ class Promise:
 
 @dataclass(frozen=True, kw_only=True)
 class Certifier:
-    """Certifies the releases of one model. radius: at least the length of every row."""
+    """Certifies the releases of one model. radius: at least the length of every row. l2: the ridge
+    for each row that remains or, where rows have sample weights, for each unit of these."""
 
     promise: Promise
     l2: float
@@ -69,7 +70,7 @@ class Certifier:
                 f"noise {self.promise.noise:g} leaves no room for a certificate: a retraining to "
                 f"tol={self.tol:g} alone may be tol / l2 = {self.tol / self.l2:.2g} off, and "
                 f"epsilon and delta allow {self.promise.mu * self.promise.noise:.2g}; raise noise, "
-                "epsilon or l2"
+                "epsilon or l2, or lower C"
             )
 
     @property
@@ -99,14 +100,14 @@ class Certifier:
         """
         centre, known = after.centre, None
         if before is not None and data.loss.self_concordant:
-            problem = self._problem(data, after.n, before.n + len(deleted))
+            problem = self._problem(data, deleted, with_deleted=True)
             known = Known.of(before, problem, spread, data, deleted, rows=rows)
         if known is not None:
             distance = stated(known.bound(centre, self.room))
             if distance <= self.room:
                 return Polished(centre, distance, "step", 0)
         polishing = Polishing(
-            problem=self._problem(data, after.n, after.n),
+            problem=self._problem(data, deleted, with_deleted=False),
             data=data,
             mask=data.without(deleted),
             room=self.room,
@@ -118,14 +119,18 @@ class Certifier:
             raise Unavailable(
                 f"the weights cannot be brought within {self.room:.1e} of the optimum, which "
                 f"epsilon, delta and noise ask for: the rounding of sums over {after.n:,} rows is "
-                "in the way; raise noise, or l2"
+                "in the way; raise noise or l2, or lower C"
             )
         return found
 
-    def _problem(self, data: Engine, remaining: int, summed: int) -> bounds.Problem:
-        """summed: rows that are in sums, for their rounding."""
+    def _problem(self, data: Engine, deleted: np.ndarray, *, with_deleted: bool) -> bounds.Problem:
+        """Of the rows that remain; with_deleted: sums over all less sums over the deleted, and
+        both are rounded."""
+        total, leaving, m = data.total_weight(), data.weight_of(deleted), len(deleted)
+        remaining = total - leaving
         return bounds.Problem(
-            n=summed,
+            n=data.n_remaining + (m if with_deleted else -m),
+            total_weight=total + leaving if with_deleted else remaining,
             d=data.d,
             ridge=self.l2 * remaining,
             radius=self.radius,

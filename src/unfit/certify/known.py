@@ -12,6 +12,7 @@ import numpy as np
 from unfit.certify import bounds
 from unfit.certify.lengths import Spread
 from unfit.core.objective import Rows
+from unfit.core.penalty import Ridge
 from unfit.core.predictions import margins
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
@@ -38,8 +39,8 @@ class Leaving:
         return cls(
             X=X,
             intercept=rows.intercept,
-            slopes=np.asarray(rows.loss.slope(margin, targets)),
-            curvatures=np.asarray(rows.loss.curvature(margin, targets)),
+            slopes=np.asarray(rows.weighted(rows.loss.slope(margin, targets))),
+            curvatures=np.asarray(rows.weighted(rows.loss.curvature(margin, targets))),
         )
 
     def gradient(self) -> np.ndarray:
@@ -122,7 +123,7 @@ class Known:
             if at_best > _HOPELESS * room:
                 return math.inf
         product -= self._of_leaving(step)
-        gradient = known.gradient_sum - self.leaving.gradient() - known.l2 * len(self.deleted) * W
+        gradient = known.gradient_sum - self.leaving.gradient() - self._ridge * W
         return bounds.by_step(self.problem, W, step, gradient, product, reach)
 
     def bound_later(
@@ -140,6 +141,11 @@ class Known:
         product -= self._of_leaving(step)
         return bounds.by_later_step(self.problem, start, step, gradient, product, walk)
 
+    @property
+    def _ridge(self) -> Ridge:
+        """The part of the regulariser that leaves with the rows."""
+        return self.statistics.penalty.leaving(self.data.weight_of(self.deleted), self.problem.d)
+
     def _product(self, step: np.ndarray) -> np.ndarray:
         """The Hessian of all rows times a step (k, d)."""
         pairs = zip(self.statistics.hessian_sum, step, strict=True)
@@ -147,4 +153,4 @@ class Known:
 
     def _of_leaving(self, step: np.ndarray) -> np.ndarray:
         """That of the rows that leave, with their share of the regulariser."""
-        return self.leaving.product(step) + self.statistics.l2 * len(self.deleted) * step
+        return self.leaving.product(step) + self._ridge * step

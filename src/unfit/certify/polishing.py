@@ -129,8 +129,8 @@ class Polishing:
 
     def _minimised(self, centre: np.ndarray) -> tuple[np.ndarray, float]:
         """Newton's method with a line search, for weights that are far away; and the bound."""
-        ridge, n = self.problem.ridge, self.problem.n
-        exact = Retrain(Settings(l2=ridge / n, tol=self.room / 2 * ridge / n))
+        ridge, total = self.problem.ridge, self.problem.total_weight
+        exact = Retrain(Settings(l2=ridge / total, tol=self.room / 2 * ridge / total))
         with _in_own_precision(self.data):
             found = exact.minimum(self.data, self.mask, start=centre)
         residual = [float(length) for length in found.residual]

@@ -110,26 +110,30 @@ class Ready:
 @dataclass(frozen=True)
 class Releases:
     """lengths: of the rows that remain. earlier: the mu of every release since the first deletion.
-    spread: of the rows when sums were last prepared; None once rows have left since."""
+    spread: of the rows when sums were last prepared; None once rows have left since. C: where the
+    penalty is constant, and so l2, its part for each row, grows as rows leave."""
 
     certifier: Certifier
     lengths: RowLengths
     earlier: tuple[float, ...] = ()
     spread: Spread | None = field(default=None, compare=False, repr=False)
+    C: float | None = None
 
     @classmethod
     def open(cls, promise: Promise, settings: Settings, data: Engine) -> "Releases":
         """Of a model of these rows; the lengths of all of them are looked at."""
         data.precise = True
         found = RowLengths.of(data)
-        made = Certifier(promise=promise, l2=settings.l2, radius=found.radius, tol=settings.tol)
-        return cls(made, found)
+        l2 = Retrain(settings).penalty(data).per_row_of(data.total_weight())
+        made = Certifier(promise=promise, l2=l2, radius=found.radius, tol=settings.tol)
+        return cls(made, found, C=settings.C)
 
     def of_rows(self, data: Engine) -> "Releases":
         """The same of rows that were transformed anew."""
         data.precise = True
         found = RowLengths.of(data)
-        return Releases(self._certifier_of(found), found, self.earlier)
+        certifier = self._certifier_of(found, data.total_weight())
+        return Releases(certifier, found, self.earlier, C=self.C)
 
     def prepared(self, state: State, data: Engine) -> "Releases":
         """With what makes the next certificate cheap, where the state keeps sums to go with it."""
@@ -141,10 +145,11 @@ class Releases:
         """Without what is measured again when it is needed, as sums are."""
         return replace(self, spread=None)
 
-    def _certifier_of(self, lengths: RowLengths) -> Certifier:
-        if lengths.step == self.lengths.step:
-            return self.certifier
-        return replace(self.certifier, radius=lengths.radius)
+    def _certifier_of(self, lengths: RowLengths, total_weight: float) -> Certifier:
+        found = self.certifier
+        if lengths.step != self.lengths.step:
+            found = replace(found, radius=lengths.radius)
+        return found if self.C is None else replace(found, l2=1 / (self.C * total_weight))
 
     def polish(
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray
@@ -154,9 +159,10 @@ class Releases:
         lengths = self.lengths.without(rows)
         if lengths is None:
             lengths = RowLengths.of(data, data.without(leaving))
-        certifier = self._certifier_of(lengths)
+        remaining = data.total_weight() - data.weight_of(leaving)
+        certifier = self._certifier_of(lengths, remaining)
         polished = certifier.polish(before, after, data, leaving, self.spread, rows=rows)
-        return Ready(Releases(certifier, lengths, self.earlier), after, polished)
+        return Ready(Releases(certifier, lengths, self.earlier, C=self.C), after, polished)
 
     def publish(
         self, before: State | None, after: State, data: Engine, leaving: np.ndarray, read: int = 0
@@ -168,10 +174,10 @@ class Releases:
         """
         ready = self.polish(before, after, data, leaving)
         polished, state = ready.polished, ready.released()
-        certificate = self._certificate(polished, state, data, data.rows_read - read)
-        earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
         now = ready.releases
-        return Releases(now.certifier, now.lengths, earlier), state, certificate
+        certificate = now._certificate(polished, state, data, data.rows_read - read)
+        earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
+        return replace(now, earlier=earlier), state, certificate
 
     def attack(self, state: State, data: Engine, draws: int = DRAWS) -> ReleaseTest:
         """Try to tell the releases of this state from those of a retraining from nothing.
@@ -179,7 +185,7 @@ class Releases:
         The control is trained with the deleted rows; there is none where they are not at hand.
         """
         promise, certifier = self.certifier.promise, self.certifier
-        exact = Retrain(Settings(l2=certifier.l2, tol=1e-13))
+        exact = Retrain(Settings(l2=certifier.l2, C=self.C, tol=1e-13))
         rng, everybody = np.random.default_rng(), ~data.erased
         retrained = exact.optimum(data, rng)
         control = None
@@ -228,5 +234,11 @@ def certified_settings(settings: Settings) -> Settings:
         raise ValueError(
             "sigma is the paper's noise, and a certificate has its own: leave sigma at 0 and say "
             "how much with noise="
+        )
+    if not settings.penalize_intercept:
+        raise ValueError(
+            "an intercept that is not penalised can move without bound, so how far the weights are "
+            "from the optimum cannot be certified: leave penalize_intercept at True where epsilon "
+            "is given"
         )
     return replace(settings, tol=min(settings.tol, TOLERANCE))

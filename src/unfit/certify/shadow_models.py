@@ -15,7 +15,7 @@ Controls: halves that never unlearned must be told from retrained ones; halves t
 target must not. May know methods, engines and what is certified.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,9 +25,10 @@ from unfit.certify.rates import MISTAKES, RATES, Told
 from unfit.certify.shadow_scores import Margins, judged
 from unfit.core.factors import Cholesky
 from unfit.core.objective import Rows
+from unfit.core.penalty import Ridge
 from unfit.engines.base import Engine
 from unfit.errors import BadInput
-from unfit.methods.base import Settings, State
+from unfit.methods.base import State
 from unfit.methods.retrain import Retrain
 from unfit.progress import ProgressCallback
 
@@ -126,8 +127,8 @@ def shadow_test(
 
     near: the optimum of all of them. mistakes: how often what is stated may be wrong.
     """
-    l2 = pipeline.method.settings.l2
-    rows = most_influential(data, near, l2, size.targets)
+    ridge = pipeline.method.ridge(data)
+    rows = most_influential(data, near, ridge, size.targets)
     design = Design.draw(rows, size.splits, rng)
     measured = _measure(pipeline, data, near, design, rng, progress)
     seen = judged(measured, delta, mistakes / (RATES * len(measured)))
@@ -148,7 +149,7 @@ def shadow_test(
     )
 
 
-def most_influential(data: Engine, weights: np.ndarray, l2: float, count: int) -> np.ndarray:
+def most_influential(data: Engine, weights: np.ndarray, ridge: Ridge, count: int) -> np.ndarray:
     """The remaining rows of largest |slope| |H^-1 x|: those that move the optimum most."""
     places = np.flatnonzero(data.remaining)
     if len(places) < 4 * count:
@@ -156,7 +157,7 @@ def most_influential(data: Engine, weights: np.ndarray, l2: float, count: int) -
             f"{count} targets need at least {4 * count} rows, and {len(places)} remain; ask for "
             "fewer targets"
         )
-    factors = data.factors(weights, None, l2 * data.n_remaining)
+    factors = data.factors(weights, None, ridge)
     inverses = [np.linalg.inv(f.hessian) for f in factors if isinstance(f, Cholesky)]
     influence = np.zeros(len(places))
     for start in range(0, len(places), _BLOCK):
@@ -271,5 +272,8 @@ class _Shadow:
 
 def _optimum(pipeline: Pipeline, data: Engine, near: np.ndarray) -> np.ndarray:
     """Of the remaining rows, by RETRAIN."""
-    exact = Retrain(Settings(l2=pipeline.method.settings.l2, tol=TOLERANCE))
+    settings = replace(
+        pipeline.method.settings, tol=TOLERANCE, sigma=0.0, solver="auto", options=()
+    )
+    exact = Retrain(settings)
     return exact.optimum(data, np.random.default_rng(0), start=near)

@@ -37,7 +37,7 @@ class ClassSplit:
     """What is kept of two classes at the weights of a model; the Hessian has the regulariser in it.
 
     vectors: V in the precision of the rows, and its transpose; values: of class 0; gradients (2, d)
-    and counts of each class; ridge: the regulariser l2 n; of_ridge: the diagonal of V^T ridge V.
+    and counts of each class; ridge: the regulariser; of_ridge: the diagonal of V^T ridge V.
     """
 
     hessian: np.ndarray
@@ -69,21 +69,24 @@ class ClassSplit:
         return cls(hessian, V, VT, values, gradients, counts, ridge, of_ridge)
 
     def leave(
-        self, rows: Rows, remaining: np.ndarray, gone: np.ndarray, W: np.ndarray, l2: float
+        self, rows: Rows, remaining: np.ndarray, gone: np.ndarray, W: np.ndarray, shift: float
     ) -> tuple[np.ndarray, "SplitFactor"]:
-        """The gradient (k, d) of the rows that go, and the Hessian of those that remain then."""
+        """The gradient (k, d) of the rows that go, and the Hessian of those that remain then.
+
+        shift: the part of the ridge that goes with them.
+        """
         check_index(gone, len(rows))
         leaving = np.bincount(rows.codes[gone], minlength=2)
         mostly = np.flatnonzero(2 * leaving > self.counts)
         if len(mostly) == 2:  # more than half of all rows: there is a better way
             raise TooFar
         if len(mostly) == 0:
-            going, gradient, extra = np.zeros_like(self.values), np.zeros(rows.d), l2 * len(gone)
+            going, gradient, extra = np.zeros_like(self.values), np.zeros(rows.d), shift
             index, sign = gone, np.ones(len(gone), rows.X.dtype)
         else:
             c = int(mostly[0])  # and H_1 = H - H_0 - ridge I
             going, gradient = (1 - self.values if c else self.values), self.gradients[c]
-            extra = l2 * len(gone) - (self.ridge if c else 0.0)
+            extra = shift - (self.ridge if c else 0.0)
             stays = remaining & (rows.codes == c)
             stays[gone] = False
             staying, others = np.flatnonzero(stays), gone[rows.codes[gone] != c]
@@ -91,16 +94,18 @@ class ClassSplit:
                 raise ValueError("these are not rows, once each, of the data that was prepared")
             index = np.concatenate([staying, others])
             sign = np.repeat(np.array([-1, 1], rows.X.dtype), [len(staying), len(others)])
+        if rows.sample_weight is not None:
+            sign = sign * rows.sample_weight[index].astype(rows.X.dtype)
         seen, weights = _signed_sums(rows, index, sign, W)
         shares = leaving / np.maximum(1, self.counts)
-        diagonal = self._diagonal(shares, len(gone) / sum(self.counts))
+        diagonal = self._diagonal(shares, shift / self.ridge)
         factor = SplitFactor(self, rows, index, weights, going, float(extra), diagonal)
         return (gradient + seen)[None], factor
 
-    def _diagonal(self, shares: np.ndarray, of_all: float) -> np.ndarray:
-        """Of V^T A V, if each class lost a fair sample of its rows."""
+    def _diagonal(self, shares: np.ndarray, of_ridge: float) -> np.ndarray:
+        """Of V^T A V, if each class lost a fair sample of its rows; of_ridge: its share lost."""
         of_class_1 = 1 - self.values - self.of_ridge
-        leaves = shares[0] * self.values + shares[1] * of_class_1 + of_all * self.of_ridge
+        leaves = shares[0] * self.values + shares[1] * of_class_1 + of_ridge * self.of_ridge
         return np.asarray(np.maximum(1 - leaves, _LEAST))
 
 

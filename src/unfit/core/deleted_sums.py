@@ -34,7 +34,8 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
     for start in range(0, index.size, step):
         chosen = index[start : start + step]
         X = np.take(rows.X, chosen, axis=0, out=scratch[: chosen.size], mode="clip")
-        part = Rows(X, rows.codes[chosen], rows.intercept, rows.loss)
+        weight = None if rows.sample_weight is None else rows.sample_weight[chosen]
+        part = Rows(X, rows.codes[chosen], rows.intercept, rows.loss, weight)
         _add_gradient(gradient, part, W)
         roots = np.sqrt(part.curvatures(W))
         for c in range(k):

@@ -39,7 +39,8 @@ class Gram:
         places = np.flatnonzero(mask)
         X = np.ones((len(places), rows.d))
         X[:, : rows.X.shape[1]] = gathered(rows.X, places)
-        return cls(Rows(X, rows.codes[places], False, rows.loss), places, X @ X.T)
+        weight = None if rows.sample_weight is None else rows.sample_weight[places]
+        return cls(Rows(X, rows.codes[places], False, rows.loss, weight), places, X @ X.T)
 
     def has(self, mask: np.ndarray) -> bool:
         """Whether all rows of a mask are among these."""

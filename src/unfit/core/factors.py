@@ -2,7 +2,7 @@
 
 `Inverse` and `Spectrum` are made ahead of time, and then answer for the rows that remain when some
 leave: H - U^T U - shift I, where the rows of U are sqrt(curvature) x and the shift is the
-regulariser that leaves with them. Knows core.noise.
+regulariser that leaves with them, one number or one a column. Knows core.noise and core.penalty.
 """
 
 from abc import ABC, abstractmethod
@@ -19,6 +19,7 @@ from unfit.core.noise import (
     inverse_fourth_root_downdated,
     inverse_fourth_root_times,
 )
+from unfit.core.penalty import Ridge
 
 VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
@@ -47,7 +48,7 @@ class Kept(ABC):
     """A Hessian made ready ahead of time."""
 
     @abstractmethod
-    def without(self, U: np.ndarray, shift: float, contraction: float) -> Factor:
+    def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> Factor:
         """H - U^T U - shift I, U (m, d) with few rows; shift H^-1 shrinks by the contraction."""
 
 
@@ -65,7 +66,7 @@ class Cholesky(Factor):
             return cls(np.linalg.cholesky(hessian), hessian)
         except np.linalg.LinAlgError as failure:
             raise np.linalg.LinAlgError(
-                "the Hessian is not positive definite; raise l2"
+                "the Hessian is not positive definite; raise l2 or lower C"
             ) from failure
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
@@ -93,15 +94,15 @@ class Inverse(Kept):
         inverse = np.triu(inverse) + np.triu(inverse, 1).T
         return cls(hessian, inverse, inverse.astype(np.float32))
 
-    def without(self, U: np.ndarray, shift: float, contraction: float) -> "DowndatedInverse":
+    def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> "DowndatedInverse":
         rough = U.dtype == np.float32 or contraction <= 1e-4
         return DowndatedInverse(self, U.T.astype(np.float64), shift, contraction, rough)
 
-    def corrected(self, leaving: Product, shift: float, precision: float) -> "Corrected":
+    def corrected(self, leaving: Product, shift: Ridge, precision: float) -> "Corrected":
         """The same for more rows, known by the products with their Hessian."""
         return Corrected(self, leaving, shift, precision)
 
-    def downdated(self, U: np.ndarray, shift: float) -> "Inverse":
+    def downdated(self, U: np.ndarray, shift: Ridge) -> "Inverse":
         """About H - U^T U - shift I for a few rows U: a guide, not to be solved with alone."""
         columns = U.T.astype(np.float64)
         Z = times(self.inverse, columns)
@@ -127,7 +128,7 @@ class DowndatedInverse(Factor):
 
     base: Inverse
     U: np.ndarray
-    shift: float
+    shift: Ridge
     contraction: float
     rough: bool
 
@@ -136,9 +137,12 @@ class DowndatedInverse(Factor):
         K_inverse = _inverse_of_gap(self.U, Z)
         term = self.base.inverse @ rhs + Z @ (K_inverse @ (Z.T @ rhs))
         x = np.asarray(term)
+        if not np.any(self.shift):  # a penalty that stays when rows leave
+            return x
         for _ in range(_MAX_STEPS):
+            term = self.shift * term
             straight = self.base.roughly(term) if self.rough else self.base.inverse @ term
-            term = self.shift * (straight + Z @ (K_inverse @ (Z.T @ term)))
+            term = straight + Z @ (K_inverse @ (Z.T @ term))
             x = x + term
             if self.contraction * np.linalg.norm(term) <= _PRECISION * np.linalg.norm(x):
                 break
@@ -162,7 +166,7 @@ class Corrected(Factor):
 
     base: Inverse
     leaving: Product
-    shift: float
+    shift: Ridge
     precision: float
 
     def _product(self, v: np.ndarray) -> np.ndarray:
@@ -242,7 +246,9 @@ class Spectrum(Kept):
     def of(cls, hessian: np.ndarray) -> "Spectrum":
         return cls(*scipy.linalg.eigh(hessian, check_finite=False))
 
-    def without(self, U: np.ndarray, shift: float, contraction: float) -> "DowndatedSpectrum":
+    def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> "DowndatedSpectrum":
+        if np.ndim(shift):
+            raise ValueError("the eigenvectors change with a ridge that is not the same everywhere")
         return DowndatedSpectrum(self.vectors, self.values - shift, U.T.astype(np.float64))
 
 

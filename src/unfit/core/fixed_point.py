@@ -26,6 +26,7 @@ import numpy as np
 
 from unfit.core.factors import Cholesky, Inverse, TooFar, times
 from unfit.core.objective import Rows
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, gradient_of_rows
 
 NARROW = 256  # columns up to which a Hessian is factorised at every request
@@ -76,7 +77,8 @@ class FixedPoint:
 
     inverses: P of each problem, without the rows that left before those of `left`. before (k, d):
     the gradient sum at the point when it was made, and image_before = P before; now and image: the
-    same of the rows that remain. image_w: P w. n: rows that remain.
+    same of the rows that remain. image_w: P w, w without the columns that are not penalised. n:
+    rows that remain.
     """
 
     statistics: Statistics
@@ -116,14 +118,15 @@ class FixedPoint:
             inverses=inverses,
             image_before=image,
             image=image,
-            image_w=_products(inverses, W),
+            image_w=_products(inverses, W * known.penalty.covered(W.shape[1])),
             left=[_Left.nobody(W.shape[1], one.dtype) for one in inverses],
         )
 
     def without(self, rows: Rows) -> "FixedPoint":
         """When more rows leave. TooFar where the point is too far away for so many."""
         if self.narrow:
-            reduced = self.statistics.minus(Statistics.of_rows(rows, self.weights, self._l2))
+            going = Statistics.of_rows(rows, self.weights, self._penalty)
+            reduced = self.statistics.minus(going)
             return replace(self, statistics=reduced, n=reduced.n, now=reduced.gradient_sum)
         d = self.weights.shape[1]
         if len(rows) > _AT_ONCE * d:
@@ -138,11 +141,12 @@ class FixedPoint:
         slopes, curvatures = rows.slopes_and_curvatures(self.weights)  # (m, k)
         roots = np.sqrt(curvatures, dtype=dtype)
         image, left = self.image.copy(), []
+        shift = self._penalty.per_row * rows.total_weight
         for c, inverse in enumerate(self.inverses):
             S = times(inverse, X.T).T  # (m, d)
-            image[c] -= slopes[:, c] @ S + self._l2 * len(rows) * self.image_w[c]
+            image[c] -= slopes[:, c] @ S + shift * self.image_w[c]
             left.append(self.left[c].with_rows(X * roots[:, c, None], S * roots[:, c, None]))
-        gradient = gradient_of_rows(rows, self.weights, self._l2)
+        gradient = gradient_of_rows(rows, self.weights, self._penalty)
         return replace(self, n=self.n - len(rows), now=self.now - gradient, image=image, left=left)
 
     def _up_to_date(self) -> "FixedPoint":
@@ -161,8 +165,8 @@ class FixedPoint:
         )
 
     @property
-    def _l2(self) -> float:
-        return self.statistics.l2
+    def _penalty(self) -> Penalty:
+        return self.statistics.penalty
 
     def _downdated(self, images: np.ndarray) -> np.ndarray:
         return np.array([one.downdated(y) for one, y in zip(self.left, images, strict=True)])
@@ -184,7 +188,7 @@ class FixedPoint:
 
     def pull_of(self, rows: Rows, weights: np.ndarray) -> np.ndarray:
         """How far rows pull weights near an optimum: H'^-1 of their gradient there, (k, d)."""
-        return self.solve_for(gradient_of_rows(rows, weights, self._l2))
+        return self.solve_for(gradient_of_rows(rows, weights, self._penalty))
 
 
 def _products(inverses: Sequence[np.ndarray], vectors: np.ndarray) -> np.ndarray:

@@ -1,11 +1,12 @@
 """The regularised objective of a linear model, as sums over rows.
 
-    L(w)     = sum value(x.w, t) + (lam n / 2) |w|^2
-    gradient = sum slope(x.w, t) x + lam n w
-    hessian  = sum curvature(x.w, t) x x^T + lam n I
+    L(w)     = sum s value(x.w, t) + (lam n / 2) |w|^2
+    gradient = sum s slope(x.w, t) x + lam n w
+    hessian  = sum s curvature(x.w, t) x x^T + lam n I
 
-The functions here give the data terms; `Statistics` and the methods add the regulariser. Shapes,
-once for all: X (n, p) in float32 or float64, codes (n,) the class of each row, W (k, d) float64
+s is the sample weight of a row, 1 where there are none, and n the sum of these. The functions here
+give the data terms; `Statistics` and the methods add the regulariser (core.penalty). Shapes, once
+for all: X (n, p) in float32 or float64, codes (n,) the class of each row, W (k, d) float64
 with d = p + 1 when there is an intercept (a column of ones that is never stored), k = 1 for two
 classes and otherwise one one-vs-rest problem per class. Sums are float64 whatever X is. Knows
 core.losses, core.predictions and core.kernels.
@@ -27,6 +28,7 @@ BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
 _INDEXED = 1 << 20  # rows whose numbers are written down at a time
+_UNWEIGHTED = np.zeros(0)
 
 # products(problems (j,), V (j, d)) -> (j, d): the Hessian sum of each problem times its vector
 Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -34,12 +36,17 @@ Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows with their class codes and loss; `intercept`: a column of ones goes with them."""
+    """Some rows with their class codes and loss; `intercept`: a column of ones goes with them.
+
+    sample_weight (n,), float64 and >= 0, multiplies value, slope and curvature of each row; None
+    is 1 for all.
+    """
 
     X: np.ndarray
     codes: np.ndarray
     intercept: bool
     loss: Loss = LOGISTIC
+    sample_weight: np.ndarray | None = None
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -49,7 +56,23 @@ class Rows:
         return int(self.X.shape[1]) + self.intercept
 
     def take(self, index: np.ndarray) -> "Rows":
-        return Rows(gathered(self.X, index), self.codes[index], self.intercept, self.loss)
+        weight = None if self.sample_weight is None else self.sample_weight[index]
+        X, codes = gathered(self.X, index), self.codes[index]
+        return Rows(X, codes, self.intercept, self.loss, weight)
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the sample weights: the number of rows where there are none."""
+        return float(len(self) if self.sample_weight is None else self.sample_weight.sum())
+
+    @property
+    def kernel_weights(self) -> np.ndarray:
+        """The sample weights as kernels take them: empty for 1 everywhere."""
+        return _UNWEIGHTED if self.sample_weight is None else self.sample_weight
+
+    def weighted(self, values: np.ndarray) -> np.ndarray:
+        """Values (n, k) of the rows, each times its sample weight."""
+        return values if self.sample_weight is None else values * self.sample_weight[:, None]
 
     @property
     def arrays(self) -> RowArrays:
@@ -63,18 +86,31 @@ class Rows:
     def slopes(self, W: np.ndarray) -> np.ndarray:
         """The slope of the loss for every row and problem, (n, k), in the precision of X."""
         found = self.loss.slope(margins(self.X, W), self.targets(len(W)))
-        return np.asarray(found, self.X.dtype)
+        return np.asarray(self.weighted(found), self.X.dtype)
 
     def slopes_and_curvatures(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both, at the cost of one product with the rows."""
         at, targets, dtype = margins(self.X, W), self.targets(len(W)), self.X.dtype
         slope, curvature = self.loss.slope(at, targets), self.loss.curvature(at, targets)
-        return np.asarray(slope, dtype), np.asarray(curvature, dtype)
+        return np.asarray(self.weighted(slope), dtype), np.asarray(self.weighted(curvature), dtype)
 
     def curvatures(self, W: np.ndarray) -> np.ndarray:
         """The curvature of the loss for every row and problem, (n, k), in the precision of X."""
         found = self.loss.curvature(margins(self.X, W), self.targets(len(W)))
-        return np.asarray(found, self.X.dtype)
+        return np.asarray(self.weighted(found), self.X.dtype)
+
+
+def joined(one: Rows, other: Rows) -> Rows:
+    """The rows of both, which are of one kind: weighted or not."""
+    weights = None
+    if one.sample_weight is not None and other.sample_weight is not None:
+        weights = np.concatenate([one.sample_weight, other.sample_weight])
+    return replace(
+        one,
+        X=np.concatenate([one.X, other.X]),
+        codes=np.concatenate([one.codes, other.codes]),
+        sample_weight=weights,
+    )
 
 
 def check_index(index: np.ndarray, n: int) -> None:
@@ -115,11 +151,19 @@ def blocks(rows: Rows, mask: np.ndarray | None = None) -> Iterator[Rows]:
     step = block_rows(rows)
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        X, codes = rows.X[part], rows.codes[part]
-        keep = None if mask is None else mask[part]
-        if keep is not None and not keep.all():
-            X, codes = X[keep], codes[keep]
-        yield Rows(X, codes, rows.intercept, rows.loss)
+        keep = None if mask is None or mask[part].all() else mask[part]
+        yield replace(
+            rows,
+            X=_part(rows.X, part, keep),
+            codes=_part(rows.codes, part, keep),
+            sample_weight=None
+            if rows.sample_weight is None
+            else _part(rows.sample_weight, part, keep),
+        )
+
+
+def _part(values: np.ndarray, part: slice, keep: np.ndarray | None) -> np.ndarray:
+    return values[part] if keep is None else values[part][keep]
 
 
 def block_rows(rows: Rows) -> int:
@@ -176,7 +220,10 @@ def _narrow_hessian(rows: Rows, W: np.ndarray, mask: np.ndarray | None) -> np.nd
 
 def narrow_sums(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """sum slope x, (k, d), and sum curvature x x^T, (k, d, d), over narrow rows at an index."""
-    return sums_of_narrow_rows(rows.arrays, index, rows.loss.compiled, positive_codes(len(W)), W)
+    problems = positive_codes(len(W)), W
+    return sums_of_narrow_rows(
+        rows.arrays, index, rows.loss.compiled, problems, rows.kernel_weights
+    )
 
 
 def value_gradient_products(
@@ -238,10 +285,12 @@ def value_gradient_sum(
     noted = np.zeros((0, 0)) if curvatures is None else curvatures
     W = np.ascontiguousarray(W, dtype=np.float64)
     arrays, loss, problems = rows.arrays, rows.loss.compiled, (positive_codes(k), W)
+    sample_weight = rows.kernel_weights
 
     def body(t: int) -> None:
         chosen = keep, n * t // threads, n * (t + 1) // threads
-        add_value_gradient(arrays, loss, problems, chosen, (values[t], gradients[t], noted))
+        totals = values[t], gradients[t], noted
+        add_value_gradient(arrays, loss, problems, chosen, totals, sample_weight)
 
     run_threads(body, threads)
     return values.sum(axis=0), gradients.sum(axis=0)

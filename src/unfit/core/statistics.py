@@ -20,6 +20,7 @@ from unfit.core.objective import (
     root_weighted,
     value_gradient_sum,
 )
+from unfit.core.penalty import Penalty, Ridge, with_ridge
 
 FEW_ROWS_PER_COLUMN = 0.25  # Woodbury pays for m below this share of d,
 FEW_ROWS_OF_ALL = 0.1  # and converges fast for m below this share of n
@@ -34,32 +35,44 @@ Way = Literal["woodbury", "class split", "iterate", "factorize"]
 
 @dataclass(frozen=True)
 class Statistics:
-    """Gradient (k, d) and Hessian (k, d, d) sums over n rows at weights (k, d), with l2 n inside.
+    """Gradient (k, d) and Hessian (k, d, d) sums over n rows at weights (k, d), penalty included.
 
-    factors: one Inverse or Spectrum per problem, or None where nobody prepared them.
-    class_split: sums of each of two classes, where many rows are expected to leave at a time.
+    total_weight: the sum of the rows' sample weights, n where they have none. factors: one Inverse
+    or Spectrum per problem, or None where nobody prepared them. class_split: sums of each of two
+    classes, where many rows are expected to leave at a time.
     """
 
     weights: np.ndarray
     gradient_sum: np.ndarray
     hessian_sum: np.ndarray
     n: int
-    l2: float
+    total_weight: float
+    penalty: Penalty
     factors: Sequence[Inverse | Spectrum] | None = None
     class_split: ClassSplit | None = None
 
     @classmethod
     def of_sums(
-        cls, weights: np.ndarray, gradient: np.ndarray, hessian: np.ndarray, n: int, l2: float
+        cls,
+        weights: np.ndarray,
+        sums: tuple[np.ndarray, np.ndarray],
+        *,
+        n: int,
+        total_weight: float,
+        penalty: Penalty,
     ) -> "Statistics":
-        """From the data terms: adds the regulariser, into `hessian` itself."""
-        _add_to_diagonals(hessian, l2 * n)
-        return cls(weights, gradient + l2 * n * weights, hessian, n, l2)
+        """From the data terms, gradient and Hessian: adds the penalty, into the Hessian itself."""
+        gradient, hessian = sums
+        ridge = penalty.on(total_weight, weights.shape[1])
+        with_ridge(hessian, ridge)
+        return cls(weights, gradient + ridge * weights, hessian, n, total_weight, penalty)
 
     @classmethod
-    def of_rows(cls, rows: Rows, weights: np.ndarray, l2: float) -> "Statistics":
+    def of_rows(cls, rows: Rows, weights: np.ndarray, penalty: Penalty) -> "Statistics":
         _, gradient = value_gradient_sum(rows, weights)
-        return cls.of_sums(weights, gradient, hessian_sum(rows, weights), len(rows), l2)
+        sums = gradient, hessian_sum(rows, weights)
+        n, total = len(rows), rows.total_weight
+        return cls.of_sums(weights, sums, n=n, total_weight=total, penalty=penalty)
 
     def minus(self, other: "Statistics") -> "Statistics":
         """Without the rows of `other`, which was evaluated at the same weights."""
@@ -72,17 +85,30 @@ class Statistics:
     def _combine(self, other: "Statistics", sign: int) -> "Statistics":
         if not np.array_equal(self.weights, other.weights):
             raise ValueError("statistics can only be combined at the same weights")
+        twice = Penalty(0.0, other.penalty.constant, other.penalty.intercept)
+        constant = twice.on(0.0, self.weights.shape[1])  # is in both sums, and belongs into one
         return Statistics(
             self.weights,
-            self.gradient_sum + sign * other.gradient_sum,
-            self.hessian_sum + sign * other.hessian_sum,
+            self.gradient_sum + sign * (other.gradient_sum - constant * self.weights),
+            with_ridge(self.hessian_sum + sign * other.hessian_sum, -sign * constant),
             self.n + sign * other.n,
-            self.l2,
+            self.total_weight + sign * other.total_weight,
+            self.penalty,
         )
+
+    @property
+    def plain(self) -> bool:
+        """Whether n and l2 say all of the penalty."""
+        return self.penalty == Penalty(self.penalty.per_row) and self.total_weight == self.n
+
+    def ridge_of(self, rows: Rows) -> Ridge:
+        """The part of the penalty that leaves with some of the rows."""
+        return self.penalty.leaving(rows.total_weight, self.weights.shape[1])
 
     def with_factors(self, roots: bool) -> "Statistics":
         """With a factor of every Hessian: spectra if roots will be wanted and d allows it."""
-        spectral = roots and self.hessian_sum.shape[1] <= SPECTRUM_UP_TO
+        small = self.hessian_sum.shape[1] <= SPECTRUM_UP_TO
+        spectral = roots and small and self.penalty.uniform  # else the eigenvectors change too
         kind = Spectrum if spectral else Inverse
         return replace(self, factors=[kind.of(h) for h in self.hessian_sum])
 
@@ -106,17 +132,18 @@ def cheapest(statistics: Statistics, m: int) -> Way:
     return "factorize"
 
 
-def gradient_of_rows(rows: Rows, weights: np.ndarray, l2: float) -> np.ndarray:
-    """sum slope x + l2 m w over the given rows, (k, d)."""
-    return np.asarray(value_gradient_sum(rows, weights)[1] + l2 * len(rows) * weights)
+def gradient_of_rows(rows: Rows, weights: np.ndarray, penalty: Penalty) -> np.ndarray:
+    """sum slope x over the given rows, and the part of the penalty that goes with them, (k, d)."""
+    ridge = penalty.leaving(rows.total_weight, weights.shape[1])
+    return np.asarray(value_gradient_sum(rows, weights)[1] + ridge * weights)
 
 
 def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) -> Sequence[Factor]:
     """The Hessians of the rows that remain when `rows` leave, by the cheapest way or the given."""
-    W, shift = statistics.weights, statistics.l2 * len(rows)
+    W, shift = statistics.weights, statistics.ridge_of(rows)
     way = way or cheapest(statistics, len(rows))
     if way == "factorize":
-        return factors_less(statistics, hessian_sum(rows, W), len(rows))
+        return factors_less(statistics, hessian_sum(rows, W), shift)
     if statistics.factors is None:
         raise ValueError("no factors were prepared")
     if way in (
@@ -124,24 +151,29 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
         "class split",
     ):  # only an engine, which knows where rows lie, can use a class split
         return _corrected(statistics, rows, shift)
-    return factors_less_few(statistics, root_weighted(rows, W))
+    return factors_less_few(statistics, root_weighted(rows, W), rows.total_weight)
 
 
-def factors_less_few(statistics: Statistics, roots: Sequence[np.ndarray]) -> Sequence[Factor]:
-    """The Hessians without a few rows, from U with rows sqrt(curvature) x for each problem."""
-    m = len(roots[0])
+def factors_less_few(
+    statistics: Statistics, roots: Sequence[np.ndarray], total_weight: float
+) -> Sequence[Factor]:
+    """The Hessians without a few rows of this total weight, from U with rows sqrt(curvature) x
+    for each problem."""
+    shift = statistics.penalty.leaving(total_weight, statistics.weights.shape[1])
+    share = total_weight / statistics.total_weight
     pairs = zip(statistics.factors or (), roots, strict=True)
-    return [factor.without(U, statistics.l2 * m, m / statistics.n) for factor, U in pairs]
+    return [factor.without(U, shift, share) for factor, U in pairs]
 
 
-def factors_less(statistics: Statistics, hessian_of_rows: np.ndarray, m: int) -> Sequence[Factor]:
-    """The Hessians less that of m rows, which is given without its regulariser."""
-    hessian = statistics.hessian_sum - hessian_of_rows
-    _add_to_diagonals(hessian, -statistics.l2 * m)
+def factors_less(
+    statistics: Statistics, hessian_of_rows: np.ndarray, shift: Ridge
+) -> Sequence[Factor]:
+    """The Hessians less that of some rows, given without the penalty's part, which is the shift."""
+    hessian = with_ridge(statistics.hessian_sum - hessian_of_rows, -shift)
     return [Cholesky.of(h) for h in hessian]
 
 
-def _corrected(statistics: Statistics, rows: Rows, shift: float) -> list[Factor]:
+def _corrected(statistics: Statistics, rows: Rows, shift: Ridge) -> list[Factor]:
     leaving = rough_products(rows, statistics.weights)
     precision = PRECISION if rows.X.dtype == np.float64 else ROUGH_PRECISION
     found: list[Factor] = []
@@ -150,8 +182,3 @@ def _corrected(statistics: Statistics, rows: Rows, shift: float) -> list[Factor]
             raise ValueError("only a kept inverse can be corrected for many rows")
         found.append(factor.corrected(leaving[c], shift, precision))
     return found
-
-
-def _add_to_diagonals(matrices: np.ndarray, value: float) -> None:
-    d = matrices.shape[-1]
-    matrices.reshape(len(matrices), d * d)[:, :: d + 1] += value

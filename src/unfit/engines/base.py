@@ -24,6 +24,7 @@ from unfit.core.deleted_sums import sums_of_rows
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.losses import Loss
 from unfit.core.objective import Products, Rows, problems
+from unfit.core.penalty import Ridge, with_ridge
 from unfit.core.predictions import margins
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan
@@ -38,15 +39,18 @@ class Engine(ABC):
 
     A mask is None for the remaining rows, or a boolean array over all rows. W is (k, d) float64, d
     counts the intercept. Sums leave the regulariser out. Attributes: k problems; codes (n,), the
-    class of every row; remaining (n,), a mask that only `forget` changes; erased (n,), rows whose
-    values are not here any more; rows_read, by sums over the rows that remain, so far; precise,
-    whether Hessian sums must be float64's throughout, as certificates need them.
+    class of every row; sample_weight (n,), by which sums multiply each row, or None; remaining
+    (n,), a mask that only `forget` changes; erased (n,), rows whose values are not here any more;
+    rows_read, by sums over the rows that remain, so far; precise, whether Hessian sums must be
+    float64's throughout, as certificates need them.
     """
 
     name: ClassVar[str]
+    takes_sample_weight: ClassVar[bool] = False  # an engine that says so multiplies by them
 
     def __init__(self, rows: Rows, n_classes: int) -> None:
         self.codes, self.intercept, self.loss = rows.codes, rows.intercept, rows.loss
+        self.sample_weight = rows.sample_weight
         self.dtype: np.dtype = rows.X.dtype
         self.d, self.k = rows.d, problems(n_classes)
         self.remaining = np.ones(len(rows), np.bool_)
@@ -58,6 +62,7 @@ class Engine(ABC):
     codes: np.ndarray
     intercept: bool
     loss: Loss
+    sample_weight: np.ndarray | None
 
     @abstractmethod
     def take(self, rows: np.ndarray) -> Rows:
@@ -119,6 +124,16 @@ class Engine(ABC):
         self.remaining[rows] = False
         self.n_remaining -= len(rows)
 
+    def total_weight(self, mask: np.ndarray | None = None) -> float:
+        """The sum of the sample weights of the rows of a mask: how many they are if unweighted."""
+        if self.sample_weight is None:
+            return float(self.n_remaining if mask is None else np.count_nonzero(mask))
+        return float(self.sample_weight[self.remaining if mask is None else mask].sum())
+
+    def weight_of(self, rows: np.ndarray) -> float:
+        """The same of the rows at some positions."""
+        return float(len(rows) if self.sample_weight is None else self.sample_weight[rows].sum())
+
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """x.w of the given rows, (m, k)."""
         return margins(self.take(rows).X, W)
@@ -143,9 +158,12 @@ class Engine(ABC):
         """Whether there are so many more columns than rows that no d x d matrix is to be made."""
         return False
 
-    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
-        """The Hessian sum of each problem plus ridge I, ready to be solved with."""
-        return [Cholesky.of(h + ridge * np.eye(self.d)) for h in self.hessian_sum(W, mask)]
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
+        """The Hessian sum of each problem plus the ridge, ready to be solved with.
+
+        ridge: one number for every column, or (d,) where the intercept is not penalised.
+        """
+        return [Cholesky.of(h) for h in with_ridge(self.hessian_sum(W, mask), ridge)]
 
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
@@ -245,9 +263,14 @@ def make_engine(
     make = ENGINES.find(name or engine_name())
     if places is None or places.all():
         return make(rows, n_classes)
-    engine = make(
-        replace(rows, X=_spread(rows.X, places), codes=_spread(rows.codes, places)), n_classes
+    weight = rows.sample_weight
+    whole = replace(
+        rows,
+        X=_spread(rows.X, places),
+        codes=_spread(rows.codes, places),
+        sample_weight=None if weight is None else _spread(weight, places),
     )
+    engine = make(whole, n_classes)
     engine.remaining, engine.erased = places.copy(), ~places
     engine.n_remaining = len(rows)
     return engine

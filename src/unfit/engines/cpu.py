@@ -16,6 +16,7 @@ from unfit.core.factors import Factor
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
 from unfit.core.objective import Products, Rows
+from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
@@ -27,6 +28,7 @@ class CpuEngine(Engine):
     """Rows X (n, p) of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
 
     name = "cpu"
+    takes_sample_weight = True
 
     def __init__(self, rows: Rows, n_classes: int) -> None:
         super().__init__(rows, n_classes)
@@ -41,8 +43,11 @@ class CpuEngine(Engine):
 
     def copied(self) -> Self:
         other, rows = self.shared(), self.rows
-        other.rows = replace(rows, X=np.array(rows.X), codes=np.array(rows.codes))
-        other.codes = other.rows.codes
+        weight = None if rows.sample_weight is None else np.array(rows.sample_weight)
+        other.rows = replace(
+            rows, X=np.array(rows.X), codes=np.array(rows.codes), sample_weight=weight
+        )
+        other.codes, other.sample_weight = other.rows.codes, weight
         return other
 
     def miniature(self, n: int) -> Engine:
@@ -71,7 +76,10 @@ class CpuEngine(Engine):
     def class_split(self, known: Statistics) -> ClassSplit | None:
         if self.k != 1 or not self.rows.X.flags.c_contiguous:
             return None
-        W, ridge, zeros = known.weights, known.l2 * known.n, self.remaining & (self.codes == 0)
+        if not known.penalty.intercept:
+            return None
+        W, zeros = known.weights, self.remaining & (self.codes == 0)
+        ridge = known.penalty.ridge(known.total_weight)
         gradient = self.gradient_sum(W, zeros)[0]
         both = np.array([gradient, known.gradient_sum[0] - ridge * W[0] - gradient])
         counts = int(np.count_nonzero(zeros)), known.n - int(np.count_nonzero(zeros))
@@ -81,7 +89,8 @@ class CpuEngine(Engine):
     def by_class_split(self, known: Statistics, rows: np.ndarray) -> tuple[np.ndarray, Factor]:
         if known.class_split is None:
             raise ValueError("no sums of each class were prepared")
-        return known.class_split.leave(self.rows, self.remaining, rows, known.weights, known.l2)
+        shift = known.penalty.per_row * self.weight_of(rows)
+        return known.class_split.leave(self.rows, self.remaining, rows, known.weights, shift)
 
     def _mask(self, mask: np.ndarray | None) -> np.ndarray | None:
         if mask is None and self.n_remaining < len(self.rows):
@@ -106,8 +115,8 @@ class CpuEngine(Engine):
         n = self.n_remaining if mask is None else int(np.count_nonzero(mask))
         return n < self.d and self.d >= WIDE_FROM
 
-    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
-        if not self.wide(mask):
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
+        if isinstance(ridge, np.ndarray) or not self.wide(mask):
             return super().factors(W, mask, ridge)
         keep = self.remaining if mask is None else mask
         self._read(keep)

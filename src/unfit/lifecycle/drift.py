@@ -34,13 +34,14 @@ def distance_left(
     if method.solver == "sgd":
         return None, state
     W, mask = state.centre, data.without(deleted)
-    ridge = method.settings.l2 * state.n
+    ridge = method.ridge(data, mask)
     gradient = data.gradient_sum(W, mask) + ridge * W
     if state.linear_term is not None:
         gradient = gradient + state.linear_term
     length = float(np.linalg.norm(W)) or 1.0
-    bound = float(np.linalg.norm(gradient)) / (ridge * length)
-    if bound <= _CLOSE:  # the objective is curved by the ridge at least
+    least = float(np.min(ridge))  # by which the objective is curved; 0 for a free intercept
+    bound = float(np.linalg.norm(gradient)) / (least * length) if least > 0 else np.inf
+    if bound <= _CLOSE:
         return bound, state
     if state.stale_inverse is not None:
         left = [stale.inverse @ g for stale, g in zip(state.stale_inverse, gradient, strict=True)]

@@ -17,6 +17,7 @@ from unfit.core.conjugate_gradients import Guide
 from unfit.core.factors import Inverse
 from unfit.core.newton import Minimum
 from unfit.core.noise import standard_normal
+from unfit.core.penalty import Penalty, Ridge
 from unfit.core.sgd import Plan, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.core.trajectory import Reserve, TrajectoryFile, restore
@@ -40,9 +41,13 @@ class Settings:
     paper only: the estimator and the workspace do not offer it.
 
     options: values of settings that only one method has, by name and in order; see Method.Options.
+
+    The penalty is l2 for each row or, where C is given, 1 / C whatever the rows; see core.penalty.
     """
 
     l2: float = 1e-4
+    C: float | None = None
+    penalize_intercept: bool = True
     sigma: float = 0.0
     deletion_batch_size: int | None = knob(None, "rows per step; fewer is closer and slower")
     period: int = knob(50, "one step in so many is exact")
@@ -62,9 +67,13 @@ class Settings:
 
     def to_json(self) -> dict[str, Any]:
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "options"}
+        for later, default in _LATER.items():  # files from before they existed are as they were
+            if content[later] == default:
+                del content[later]
         return content | ({"options": dict(self.options)} if self.options else {})
 
 
+_LATER = {"C": None, "penalize_intercept": True}
 OFFERED = tuple(f.name for f in fields(Settings) if f.name not in ("noise_per_batch", "options"))
 
 
@@ -87,6 +96,16 @@ class Run:
     radius: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a training took: Newton's steps, and the largest |gradient sum| that it left of any
+    problem, for each row (or unit of sample weight). Of SGD: its epochs; it measures no gradient.
+    """
+
+    iterations: int
+    residual: float | None = None
+
+
 @dataclass(frozen=True)
 class State:
     """A trained model and what its method keeps for the next deletion.
@@ -97,7 +116,7 @@ class State:
     problem, of these rows but from before the centre moved: a guide. linear_term (k, d): sigma b of
     INFLUENCE's objective. run: DELTAGRAD's stored training; spare: a second file, ready to take
     the next one, once. stream: what the next requests of a stream need, in memory alone. own:
-    arrays that a method from outside keeps, by name.
+    arrays that a method from outside keeps, by name. training: of a state that was just trained.
     """
 
     method: str
@@ -111,6 +130,7 @@ class State:
     kept_centre: np.ndarray | None = field(default=None, repr=False)
     stream: Stream | None = field(default=None, repr=False)
     own: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
+    training: Training | None = field(default=None, repr=False)
 
     @property
     def centre(self) -> np.ndarray:
@@ -129,11 +149,11 @@ class State:
             arrays["centre"] = self.kept_centre
         if self.linear_term is not None:
             arrays["tilt"] = self.linear_term
-        if self.statistics is not None:
+        if self.statistics is not None and self.statistics.plain:
             arrays |= {
                 "gradient_sum": self.statistics.gradient_sum,
                 "hessian_sum": self.statistics.hessian_sum,
-                "l2": np.array(self.statistics.l2),
+                "l2": np.array(self.statistics.penalty.per_row),
             }
         if self.run is not None:
             plan = self.run.plan
@@ -157,7 +177,8 @@ class State:
                 arrays["gradient_sum"],
                 arrays["hessian_sum"],
                 n,
-                float(arrays["l2"]),
+                float(n),
+                Penalty(float(arrays["l2"])),
             )
         if "trajectory" in arrays:
             seed, epochs, batch_size = (int(v) for v in arrays["plan_whole"])
@@ -249,6 +270,12 @@ class Method(ABC):
         """An error in a sentence, before any work, where the engine lacks what is needed."""
         if self.solver == "sgd":
             sgd_engine(data, f"The method {self.name!r} with the solver 'sgd'")
+            self._require_plain_objective(data)
+        if data.sample_weight is not None and not data.takes_sample_weight:
+            raise Unavailable(
+                f"The engine {data.name!r} does not take sample weights; use the engine 'cpu', or "
+                "leave sample_weight and class_weight out."
+            )
         for protocol in self.needs:
             if not isinstance(data, protocol):
                 raise Unavailable(
@@ -256,11 +283,55 @@ class Method(ABC):
                     f"and the engine {data.name!r} does not; use another engine or method."
                 )
 
+    def _require_plain_objective(self, data: Engine) -> None:
+        """SGD's steps are means over rows of a batch, with one penalty for each."""
+        remedy = f"use solver='newton'{', or a method that has it' if self.replays else ''}"
+        if data.sample_weight is not None:
+            raise ValueError(
+                "SGD counts the rows of a mini-batch and not their weights, so sample_weight and "
+                f"class_weight cannot be used with it; {remedy}"
+            )
+        if not self.settings.penalize_intercept and data.intercept:
+            raise ValueError(
+                "SGD penalises every weight alike, so penalize_intercept=False cannot be used with "
+                f"it; {remedy}"
+            )
+        if self.replays and self.settings.C is not None:
+            raise ValueError(
+                f"the method {self.name!r} replays steps whose penalty is per row, and that of C "
+                "would change for each row when others leave; give l2 instead of C"
+            )
+
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        progress: ProgressCallback | None = None,
+        *,
+        start: np.ndarray | None = None,
     ) -> State:
-        """A model of the remaining rows: the optimum, released with noise."""
-        return self.release(self.optimum(data, rng, progress=progress), data, rng)
+        """A model of the remaining rows: the optimum, released with noise.
+
+        start: weights (k, d) to start from, instead of 0 (Newton) or random ones (SGD).
+        """
+        weights, training = self._trained(data, rng, start=start, progress=progress)
+        return replace(self.release(weights, data, rng), training=training)
+
+    def _trained(
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        *,
+        linear_term: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> tuple[np.ndarray, Training]:
+        if self.solver == "sgd":
+            weights = self._sgd(data, rng, None, linear_term, progress, start=start)
+            return weights, Training(iterations=self.settings.epochs)
+        found = self.minimum(data, linear_term=linear_term, start=start)
+        residual = float(found.residual.max()) / data.total_weight()
+        return found.weights, Training(iterations=found.steps, residual=residual)
 
     def release(self, centre: np.ndarray, data: Engine, rng: np.random.Generator) -> State:
         """The state that publishes weights trained on the remaining rows, with fresh noise."""
@@ -323,14 +394,24 @@ class Method(ABC):
         guide: Guide | None = None,
     ) -> Minimum:
         """The optimum of the rows of a mask by Newton's method, with the gradient left there."""
-        objective = Objective(data=data, mask=mask, l2=self.settings.l2, linear_term=linear_term)
+        objective = self.objective(data, mask, linear_term)
         return minimize(objective, self.settings.tol, start=start, guide=guide)
+
+    def objective(
+        self,
+        data: Engine,
+        mask: np.ndarray | None = None,
+        linear_term: np.ndarray | None = None,
+    ) -> Objective:
+        """What is minimised for the rows of a mask (None: the remaining)."""
+        return Objective(data=data, mask=mask, penalty=self.penalty(data), linear_term=linear_term)
 
     def plan(self, rng: np.random.Generator, n: int) -> Plan:
         s = self.settings
         batch = n if s.batch_size is None else min(s.batch_size, n)
         seed = int(rng.integers(1 << 63))
-        return Plan(seed, s.epochs, batch, float(s.learning_rate), float(s.l2))
+        l2 = self._penalty(True).per_row_of(n)
+        return Plan(seed, s.epochs, batch, float(s.learning_rate), float(l2))
 
     def _sgd(
         self,
@@ -339,14 +420,16 @@ class Method(ABC):
         mask: np.ndarray | None,
         linear_term: np.ndarray | None,
         progress: ProgressCallback | None,
+        *,
+        start: np.ndarray | None = None,
     ) -> np.ndarray:
         row_of = random_order(data.remaining if mask is None else mask, rng)
         plan = self.plan(rng, len(row_of))
         per_row = None if linear_term is None else linear_term / len(row_of)
-        start = random_start(rng, data)
+        origin = random_start(rng, data) if start is None else start
         walking = sgd_engine(data, f"The method {self.name!r} with the solver 'sgd'")
         layout = walking.lay_out(row_of)
-        weights = walking.sgd(layout, plan, start, linear_term=per_row, progress=progress)
+        weights = walking.sgd(layout, plan, origin, linear_term=per_row, progress=progress)
         walking.drop_layout()
         return finite(weights)
 
@@ -355,8 +438,23 @@ class Method(ABC):
     ) -> Statistics:
         """Sums over the rows of mask (None: the remaining) at the given weights: one pass."""
         n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
-        gradient, hessian = data.gradient_sum(weights, mask), data.hessian_sum(weights, mask)
-        return Statistics.of_sums(weights, gradient, hessian, n, self.settings.l2)
+        sums = data.gradient_sum(weights, mask), data.hessian_sum(weights, mask)
+        total, penalty = data.total_weight(mask), self.penalty(data)
+        return Statistics.of_sums(weights, sums, n=n, total_weight=total, penalty=penalty)
+
+    def penalty(self, data: Engine) -> Penalty:
+        """The penalty of the objective for a model of such rows."""
+        return self._penalty(self.settings.penalize_intercept or not data.intercept)
+
+    def _penalty(self, intercept: bool) -> Penalty:
+        C = self.settings.C
+        if C is None:
+            return Penalty(self.settings.l2, 0.0, intercept)
+        return Penalty(0.0, 1.0 / C, intercept)
+
+    def ridge(self, data: Engine, mask: np.ndarray | None = None) -> Ridge:
+        """The penalty for the rows of mask (None: the remaining), on each column."""
+        return self.penalty(data).on(data.total_weight(mask), data.d)
 
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         """What is published of the optimum of the remaining rows: weights with fresh noise."""

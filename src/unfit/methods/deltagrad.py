@@ -18,6 +18,7 @@ from unfit.methods.base import (
     Method,
     Run,
     State,
+    Training,
     finite,
     random_order,
     random_start,
@@ -48,23 +49,29 @@ class DeltaGrad(Method):
     noise = "end"
 
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        progress: ProgressCallback | None = None,
+        *,
+        start: np.ndarray | None = None,
     ) -> State:
         row_of = random_order(data.remaining, rng)
         n = len(row_of)
         plan = self.plan(rng, n)
-        start = random_start(rng, data)
+        origin = random_start(rng, data) if start is None else start
         shape = (plan.steps(n), 2, data.k, data.d)
         size = require(shape, copies=2)  # a deletion writes a second one beside the first
         log.info("the DELTAGRAD trajectory takes %s, twice", readable(size))
         file = TrajectoryFile(shape)
         walking = sgd_engine(data, "DELTAGRAD")
         layout = walking.lay_out(row_of)
-        weights = walking.sgd(layout, plan, start, trajectory=file.array, progress=progress)
+        weights = walking.sgd(layout, plan, origin, trajectory=file.array, progress=progress)
         sizes = np.full(plan.steps_per_epoch(n), plan.batch_size, np.int64)
         sizes[-1] = n - (len(sizes) - 1) * plan.batch_size
         run = Run(plan, row_of, np.tile(sizes, plan.epochs), file, layout.radius())
-        centred = State(self.name, finite(weights), n, run=run)
+        training = Training(iterations=plan.epochs)
+        centred = State(self.name, finite(weights), n, run=run, training=training)
         return with_noise(centred, self.perturbed(weights, rng))
 
     def unlearn(

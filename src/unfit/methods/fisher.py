@@ -38,7 +38,7 @@ class Fisher(OneStep):
     def released(self, weights: np.ndarray, data: Engine, rng: np.random.Generator) -> np.ndarray:
         if self.settings.sigma == 0:
             return weights
-        factors = data.factors(weights, None, self.settings.l2 * data.n_remaining)
+        factors = data.factors(weights, None, self.ridge(data))
         return np.asarray(weights + self.noise_of(factors, data.d, rng))
 
     def noise_of(

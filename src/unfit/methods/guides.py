@@ -11,6 +11,7 @@ from unfit.core.by_products import guide_of
 from unfit.core.conjugate_gradients import Products
 from unfit.core.factors import Inverse
 from unfit.core.objective import Rows, root_weighted
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import FEW_ROWS_OF_ALL, FEW_ROWS_PER_COLUMN
 from unfit.methods.base import State
 
@@ -25,7 +26,7 @@ def inverses_of(state: State) -> Sequence[Inverse] | None:
 
 
 def guide_without(
-    state: State, rows: Rows, l2: float
+    state: State, rows: Rows, penalty: Penalty
 ) -> tuple[Products | None, Sequence[Inverse] | None]:
     """A guide for what remains when rows leave, and the inverses to keep for the next time."""
     inverses, m = inverses_of(state), len(rows)
@@ -35,5 +36,6 @@ def guide_without(
     if not few:
         return guide_of(inverses), None
     pairs = zip(inverses, root_weighted(rows, state.centre), strict=True)
-    kept = [one.downdated(U, l2 * m) for one, U in pairs]
+    shift = penalty.leaving(rows.total_weight, rows.d)
+    kept = [one.downdated(U, shift) for one, U in pairs]
     return guide_of(kept), kept

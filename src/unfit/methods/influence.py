@@ -29,10 +29,19 @@ class Influence(OneStep):
     along = Direction(remaining=0.0, deleted=1.0)
 
     def train(
-        self, data: Engine, rng: np.random.Generator, progress: ProgressCallback | None = None
+        self,
+        data: Engine,
+        rng: np.random.Generator,
+        progress: ProgressCallback | None = None,
+        *,
+        start: np.ndarray | None = None,
     ) -> State:
         linear_term = None
         if self.settings.sigma > 0:
             linear_term = self.settings.sigma * standard_normal(rng, (data.k, data.d))
-        weights = self.optimum(data, rng, linear_term=linear_term, progress=progress)
-        return State(self.name, weights, data.n_remaining, linear_term=linear_term)
+        weights, training = self._trained(
+            data, rng, linear_term=linear_term, start=start, progress=progress
+        )
+        return State(
+            self.name, weights, data.n_remaining, linear_term=linear_term, training=training
+        )

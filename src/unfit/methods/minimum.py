@@ -16,6 +16,7 @@ from unfit.core.conjugate_gradients import Guide, Offer, Products
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.newton import MAX_STEPS, Minimum
 from unfit.core.newton_cost import Sizes
+from unfit.core.penalty import Penalty, Ridge, penalty_value, with_ridge
 from unfit.engines.base import Engine
 
 WARM = 1e-2  # how far the first step from given weights is solved: they are near the optimum
@@ -23,14 +24,14 @@ WARM = 1e-2  # how far the first step from given weights is solved: they are nea
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """The sum over the rows of a mask (None: the remaining) with its regulariser l2 n.
+    """The sum over the rows of a mask (None: the remaining) with its penalty.
 
     linear_term (k, d): added to the gradient, as INFLUENCE's noise is.
     """
 
     data: Engine
     mask: np.ndarray | None
-    l2: float
+    penalty: Penalty
     linear_term: np.ndarray | None = None
 
     @property
@@ -38,8 +39,12 @@ class Objective:
         return self.data.n_remaining if self.mask is None else int(np.count_nonzero(self.mask))
 
     @property
-    def ridge(self) -> float:
-        return self.l2 * self.n
+    def ridge(self) -> Ridge:
+        return self.penalty.on(self.total_weight, self.data.d)
+
+    @property
+    def total_weight(self) -> float:
+        return self.data.total_weight(self.mask)
 
     def value_gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._regularised(W, *self.data.value_gradient_sum(W, self.mask))
@@ -57,7 +62,7 @@ class Objective:
         self, W: np.ndarray, value: np.ndarray, gradient: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         ridge = self.ridge
-        value, gradient = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W), gradient + ridge * W
+        value, gradient = value + penalty_value(W, ridge), gradient + ridge * W
         if self.linear_term is None:
             return value, gradient
         return value + np.einsum("kd,kd->k", self.linear_term, W), gradient + self.linear_term
@@ -89,7 +94,7 @@ class Objective:
         size = self.sizes.sample
         sample = keep[np.linspace(0, len(keep) - 1, size).astype(np.intp)]
         hessians = self.data.sums_of(W, sample)[1] * (len(keep) / size)
-        return [Cholesky.of(h + self.ridge * np.eye(len(h))) for h in hessians]
+        return [Cholesky.of(h) for h in with_ridge(hessians, self.ridge)]
 
 
 def minimize(
@@ -107,7 +112,7 @@ def minimize(
     """
     data = objective.data
     origin = np.zeros((data.k, data.d)) if start is None else start
-    tolerance, least = tol * objective.n, 0 if start is None else 1
+    tolerance, least = tol * objective.total_weight, 0 if start is None else 1
     if not (objective.by_products or (guide and not data.products_need_hessians)):
         return newton.minimize(
             objective.value_gradient,

@@ -21,7 +21,7 @@ from unfit.engines.base import Engine
 from unfit.knobs import knob
 from unfit.methods.base import Method, State, moved, with_noise
 from unfit.methods.guides import guide_without, inverses_of
-from unfit.methods.minimum import Objective, minimize
+from unfit.methods.minimum import minimize
 
 FURTHER = 1e-4  # of the tolerance of training, to which steps go by default
 
@@ -54,10 +54,10 @@ class Newton(Method):
     ) -> State:
         if len(deleted) == 0:
             return state
-        l2, left = self.settings.l2, state.n - len(deleted)
-        guide, kept = guide_without(state, data.take(deleted), l2)
+        left = state.n - len(deleted)
+        guide, kept = guide_without(state, data.take(deleted), self.penalty(data))
         found = minimize(
-            Objective(data=data, mask=data.without(deleted), l2=l2),
+            self.objective(data, data.without(deleted)),
             self.options.residual or FURTHER * self.settings.tol,
             start=state.centre,
             guide=guide,

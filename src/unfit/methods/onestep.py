@@ -138,15 +138,14 @@ class OneStep(Method):
             except TooFar:  # so much leaves that what is known does not lead to the rest
                 pass
         rows = data.take(batch.rows)
-        of_deleted = gradient_of_rows(rows, W, self.settings.l2)
+        of_deleted = gradient_of_rows(rows, W, self.penalty(data))
         mask = data.without(np.concatenate([batch.gone, batch.rows]))
         if self._refines and m <= left and not data.wide(mask):
             try:
                 return self._refined(at, data, rows, mask, of_deleted), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
-        objective = Objective(data=data, mask=mask, l2=self.settings.l2)
-        weights, noise = self._measured(W, objective, of_deleted, batch)
+        weights, noise = self._measured(W, self.objective(data, mask), of_deleted, batch)
         return moved(at, weights, left), noise
 
     def _measured(
@@ -216,19 +215,21 @@ class OneStep(Method):
         W = known.weights
         factors: Sequence[Factor]
         way = cheapest(known, len(batch))
+        leaving = data.weight_of(batch)
+        shift = known.penalty.leaving(leaving, W.shape[1])
         if way == "factorize":
             gradient, hessian = data.sums_of(W, batch)
-            factors = factors_less(known, hessian, len(batch))
+            factors = factors_less(known, hessian, shift)
         elif way == "class split":
             gradient, factor = data.by_class_split(known, batch)
             factors = [factor]
         elif way == "woodbury":
             gradient, roots = gradient_and_roots(data.take(batch), W)
-            factors = factors_less_few(known, roots)
+            factors = factors_less_few(known, roots, leaving)
         else:
             rows = data.take(batch)
             gradient, factors = gradient_by_blas(rows, W), factors_without(known, rows)
-        of_deleted = gradient + self.settings.l2 * len(batch) * W
+        of_deleted = gradient + shift * W
         return self._stepped(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 
     @property
@@ -240,8 +241,9 @@ class OneStep(Method):
     ) -> State:
         """The step by products with the Hessian, guided by whatever is known of it."""
         W, left = state.weights, state.n - len(rows)
-        ridge = self.settings.l2 * left
-        guides, after = self._guides(state, rows)
+        ridge = self.ridge(data, mask)
+        share = rows.total_weight / (data.total_weight(mask) + rows.total_weight)
+        guides, after = self._guides(state, data, rows, share)
         _, gradient, products = data.value_gradient_products(W, mask)
 
         def regularised(c: int) -> Product:
@@ -262,9 +264,10 @@ class OneStep(Method):
         return moved(state, step(data.factors(W, mask, ridge)), left)
 
     def _guides(
-        self, state: State, rows: Rows
+        self, state: State, data: Engine, rows: Rows, share: float
     ) -> tuple[Sequence[Factor] | None, Sequence[Inverse] | None]:
-        """Factors of about the Hessians without the rows, and inverses for the next time."""
+        """Factors of about the Hessians without the rows, which are such a share of all, and
+        inverses for the next time."""
         known = state.statistics
         stale_inverse = state.stale_inverse
         if known is not None and known.factors is not None:
@@ -273,9 +276,9 @@ class OneStep(Method):
             ] or None
         if stale_inverse is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
             return (None if known is None else factors_without(known, rows)), None
-        shift = self.settings.l2 * len(rows)
+        shift = self.penalty(data).leaving(rows.total_weight, data.d)
         pairs = list(zip(stale_inverse, root_weighted(rows, state.weights), strict=True))
-        guides = [one.without(u, shift, len(rows) / state.n) for one, u in pairs]
+        guides = [one.without(u, shift, share) for one, u in pairs]
         return guides, [one.downdated(u, shift) for one, u in pairs]
 
     def prepare(self, state: State, data: Engine) -> State:
@@ -285,7 +288,7 @@ class OneStep(Method):
             return state
         if data.wide():  # no Hessian is made: a step costs n^3 / 3 and a pass anyway
             if state.statistics is None:
-                data.factors(state.centre, None, self.settings.l2 * state.n)  # keeps what it can
+                data.factors(state.centre, None, self.ridge(data))  # keeps what it can
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
         wants_roots = self.roots and self.settings.sigma > 0

@@ -18,11 +18,13 @@ that have left are held in memory meanwhile, and are in no file.
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from unfit.core.factors import TooFar
 from unfit.core.fixed_point import ROUGH, FixedPoint
+from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, gradient_of_rows
 from unfit.engines.base import Engine
 
@@ -54,15 +56,21 @@ class Departure:
     along: Direction
     tol: float
 
-    @property
-    def n(self) -> int:
-        """Rows that remain after it."""
-        return self.data.n_remaining - len(self.leaving)
+    @cached_property
+    def total_weight(self) -> float:
+        """Of the rows that remain after it: their number where they have no sample weights."""
+        return self.data.total_weight() - self.data.weight_of(self.leaving)
 
-    def gradient(self, weights: np.ndarray, l2: float) -> np.ndarray:
+    @property
+    def allowed(self) -> float:
+        """Of the gradient that is left."""
+        return self.tol * self.total_weight
+
+    def gradient(self, weights: np.ndarray, penalty: Penalty) -> np.ndarray:
         """Of what remains: one pass."""
+        ridge = penalty.on(self.total_weight, weights.shape[1])
         mask = self.data.without(self.leaving)
-        return np.asarray(self.data.gradient_sum(weights, mask) + l2 * self.n * weights)
+        return np.asarray(self.data.gradient_sum(weights, mask) + ridge * weights)
 
 
 @dataclass(frozen=True)
@@ -141,8 +149,9 @@ class Stream:
         if self.statistics is None:
             return None
         rows = request.data.take(np.concatenate([self.waiting, request.leaving]))
-        pull = np.linalg.norm(gradient_of_rows(rows, self.statistics.weights, self.statistics.l2))
-        rough = request.tol * request.n >= ROUGH * float(pull)
+        at, penalty = self.statistics.weights, self.statistics.penalty
+        pull = float(np.linalg.norm(gradient_of_rows(rows, at, penalty)))
+        rough = request.allowed >= ROUGH * pull
         return FixedPoint.of(self.statistics, precise=not rough)
 
     # --- steps from the point ------------------------------------------------------------------
@@ -153,7 +162,7 @@ class Stream:
         point = known.point.without(request.data.take(request.leaving))
         step = _Step.of(point, request.along)
         after = replace(known, point=point)
-        if after._expected(step) > request.tol * request.n:
+        if after._expected(step) > request.allowed:
             return after._measured(request, step)
         return point.weights + step.step + known.correction, after
 
@@ -182,14 +191,14 @@ class Stream:
     def _measured(self, request: Departure, step: _Step) -> "tuple[np.ndarray, Stream]":
         """One pass: the residual, which is corrected unless it is nothing. More passes where the
         point is so far away that one correction may not do."""
-        point, allowed = self.point, request.tol * request.n
+        point, allowed = self.point, request.allowed
         assert point is not None
         seen = max(step.beyond(self.corrected), 1e-300)
         after, weights = self, point.weights + step.step + self.correction
         length, before = math.sqrt(step.energy), math.inf
         shrinks = _SHRINKS if self.shrinks is None else _CAREFUL * self.shrinks * length
         for _ in range(_MOST_PASSES):
-            gradient = request.gradient(weights, point.statistics.l2)
+            gradient = request.gradient(weights, point.statistics.penalty)
             residual = float(np.linalg.norm(gradient))
             if residual > _LEADS * before:
                 break
@@ -215,12 +224,12 @@ class Stream:
         point = self.point or self._new_point(replace(request, leaving=NOBODY))
         if point is None:
             raise TooFar
-        l2, allowed = point.statistics.l2, request.tol * request.n
+        penalty, allowed = point.statistics.penalty, request.allowed
         rows = request.data.take(request.leaving)
         weights = request.weights + point.pull_of(rows, request.weights)
         before, passes = math.inf, self.passes
         for _ in range(_MOST_PASSES):
-            gradient = request.gradient(weights, l2)
+            gradient = request.gradient(weights, penalty)
             residual, passes = float(np.linalg.norm(gradient)), passes + 1
             if residual > _LEADS * before:
                 break

@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,11 +32,35 @@ def check_engine(make: Callable[[Rows, int], Engine], cases: list[Case] | None =
         left = pickle.loads(pickle.dumps(tried))
         assert left.erased.sum() == len(deleted), "a pickle holds rows that were forgotten"
         require_same(left.gradient_sum(W), tried.gradient_sum(W), case.tolerance, "a pickle")
+        if data.takes_sample_weight:
+            check_weights(make, case)
         if isinstance(data, SgdEngine):
             layout = data.lay_out(rng(2).permutation(400).astype(np.int32))
             assert (layout.n, layout.d) == (400, data.d)
         few = data.miniature(12)
         assert (few.k, few.n_remaining, few.dtype) == (data.k, 12, data.dtype)
+
+
+def check_weights(make: Callable[[Rows, int], Engine], case: Case) -> None:
+    """Sums over rows with whole weights are those over rows repeated so often."""
+    times = rng(5).integers(0, 4, 400)
+    plain = case.rows()
+    weighted = make(replace(plain, sample_weight=times.astype(np.float64)), case.n_classes)
+    repeated = make(plain.take(np.repeat(np.arange(400), times)), case.n_classes)
+    W = rng(1).standard_normal((weighted.k, weighted.d)) / 10
+    assert weighted.total_weight() == repeated.total_weight() == times.sum()
+    pairs = zip(weighted.value_gradient_sum(W), repeated.value_gradient_sum(W), strict=True)
+    for one, other in pairs:
+        require_same(one, other, case.tolerance, "sums over weighted rows")
+    one, other = weighted.hessian_sum(W), repeated.hessian_sum(W)
+    require_same(one, other, case.tolerance, "Hessian sums over weighted rows")
+    some = np.arange(0, 400, 7)
+    copies = np.flatnonzero(np.isin(np.repeat(np.arange(400), times), some))
+    pairs = zip(weighted.sums_of(W, some), repeated.sums_of(W, copies), strict=True)
+    for one, other in pairs:
+        require_same(one, other, case.tolerance, "sums over some weighted rows")
+    left = pickle.loads(pickle.dumps(weighted))
+    assert left.total_weight() == times.sum(), "a pickle loses the sample weights"
 
 
 def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> None:

@@ -43,6 +43,7 @@ def method_checks() -> list[Check]:
         check_spread_is_that_of_retraining,
         check_each_request_has_noise_of_its_own,
         check_state_to_and_from_arrays,
+        check_weights_and_penalties,
     ]
 
 
@@ -104,6 +105,27 @@ def check_row_added_twice_and_deleted_once(method: MethodClass, case: Case) -> N
         goal = retrained(m, doubled, copies, state)
     bound = 1e-6 if method.name in EXACT else distance(state.weights, goal)
     require_same(after.weights, goal, bound, "a row added twice and deleted once")
+
+
+def check_weights_and_penalties(method: MethodClass, case: Case) -> None:
+    """A row of weight 2 is the row twice, whatever the penalty: `ridge` says what that is."""
+    times = rng(6).integers(0, 3, 400)
+    weighted = case.data(replace(case.rows(), sample_weight=times.astype(np.float64)))
+    if method(FAST).solver == "sgd" or not weighted.takes_sample_weight:
+        return
+    order = np.repeat(np.arange(400), times)
+    repeated = case.data(case.rows().take(order))
+    copies = np.flatnonzero(np.isin(order, case.deleted))
+    for settings in (FAST, replace(FAST, C=2.0), replace(FAST, penalize_intercept=False)):
+        m = method(replace(settings, tol=1e-11))
+        one = m.unlearn(trained(m, weighted), weighted, case.deleted, rng())
+        other = m.unlearn(trained(m, repeated), repeated, copies, rng())
+        require_same(one.weights, other.weights, 10 * case.tolerance, "weights are not repetitions")
+        goal = METHODS["retrain"](m.settings).optimum(
+            weighted, rng(), mask=weighted.without(case.deleted)
+        )
+        before = distance(trained(m, weighted).weights, goal)
+        assert distance(one.weights, goal) < before, "another penalty than that of the settings"
 
 
 def check_paths_agree(method: MethodClass, case: Case) -> None:

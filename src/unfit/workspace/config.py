@@ -194,7 +194,7 @@ class ModelTable:
     def settings(self) -> "Settings":
         from unfit.methods import OFFERED, Settings
 
-        given = {name: getattr(self, name) for name in OFFERED}
+        given = {name: getattr(self, name) for name in OFFERED if hasattr(self, name)}
         return Settings(**given, options=tuple(sorted(self.options.items())))
 
 

@@ -29,7 +29,7 @@ class Rounds(Method):
         if len(deleted) == 0:
             return state
         mask, weights = data.without(deleted), state.centre
-        ridge = self.settings.l2 * (state.n - len(deleted))
+        ridge = self.ridge(data, mask)
         for _ in range(self.options.rounds):
             gradient = data.gradient_sum(weights, mask) + ridge * weights
             factors = data.factors(weights, mask, ridge)

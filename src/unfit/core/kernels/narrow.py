@@ -44,9 +44,18 @@ def narrow(X: np.ndarray, k: int) -> bool:
 
 
 def sums_of_narrow_rows(
-    rows: RowArrays, index: np.ndarray, loss: CompiledLoss, positive: np.ndarray, W: np.ndarray
+    rows: RowArrays,
+    index: np.ndarray,
+    loss: CompiledLoss,
+    problems: tuple[np.ndarray, np.ndarray],
+    sample_weight: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """sum slope x, (k, d), and sum curvature x x^T, (k, d, d), over the rows at an index."""
+    """sum slope x, (k, d), and sum curvature x x^T, (k, d, d), over the rows at an index.
+
+    problems: for each the class with target 1, and the weights (k, d). sample_weight (n,)
+    multiplies slope and curvature of each row; empty: 1.
+    """
+    positive, W = problems
     (k, d), m = W.shape, index.size
     X = rows[0]
     lanes = VECTOR // X.itemsize
@@ -58,7 +67,8 @@ def sums_of_narrow_rows(
 
     def body(t: int) -> None:
         share = index[m * t // threads : m * (t + 1) // threads]
-        _add_sums(rows, share, loss, (positive, padded), (gradients[t], hessians[t]))
+        totals = gradients[t], hessians[t]
+        _add_sums(rows, share, loss, (positive, padded), totals, sample_weight)
 
     run_threads(body, threads)
     gradient, upper = gradients.sum(axis=0)[:, :d], np.triu(hessians.sum(axis=0)[:, :d, :d])
@@ -72,6 +82,7 @@ def _add_sums(
     loss: CompiledLoss,
     problems: tuple[np.ndarray, np.ndarray],
     totals: tuple[np.ndarray, np.ndarray],
+    sample_weight: np.ndarray,
 ) -> None:
     """Add to gradients (k, width) and Hessians (k, width, width) of problems: class and weights."""
     X, codes, _ = rows
@@ -99,6 +110,11 @@ def _add_sums(
                 m, t = margin[i], root[i]
                 margin[i] = slope(loss, m, t)
                 root[i] = np.sqrt(kind.type(curvature(loss, m, t)))
+            if sample_weight.size:
+                for i in range(count):
+                    weight = sample_weight[index[first + i]]
+                    margin[i] *= kind.type(weight)
+                    root[i] *= kind.type(np.sqrt(weight))
             add_scaled(flat, width, slots, here, margin, gradient[c])
             for i in range(count):
                 scale1(flat, i * width, root[i], scaled[i])

@@ -15,12 +15,14 @@ def add_value_gradient(
     problems: tuple[np.ndarray, np.ndarray],
     chosen: tuple[np.ndarray, int, int],
     totals: tuple[np.ndarray, np.ndarray, np.ndarray],
+    sample_weight: np.ndarray,
 ) -> None:
     """Add value and gradient of some rows, and note the curvature of each if asked.
 
     problems: for each the class with target 1, and the weights (k, d). chosen: keep, start and
     stop: rows start .. stop - 1, of those the ones in the mask keep (empty: all). totals: values
     (k,) and gradients (k, d), which are added to, and curvatures (k, n), or an empty array.
+    sample_weight (n,) multiplies all three, of each row; empty: 1.
     """
     X, codes, intercept = rows
     positive, W = problems
@@ -59,10 +61,11 @@ def add_value_gradient(
                     continue
                 m = margin[i]
                 target = 1.0 if codes[row[i]] == positive[c] else 0.0
-                values[c] += value(loss, m, target)
+                weight = sample_weight[row[i]] if sample_weight.size else 1.0
+                values[c] += weight * value(loss, m, target)
                 if curvatures.size:
-                    curvatures[c, row[i]] = curvature(loss, m, target)
-                margin[i] = slope(loss, m, target)
+                    curvatures[c, row[i]] = weight * curvature(loss, m, target)
+                margin[i] = weight * slope(loss, m, target)
             r0, r1, r2, r3 = margin[0], margin[1], margin[2], margin[3]
             for j in range(p):
                 gradient[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]

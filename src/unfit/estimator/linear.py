@@ -1,0 +1,327 @@
+"""A linear classifier that can forget: `fit` and `unlearn`."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from unfit.certify import Promise, Releases, certified_settings
+from unfit.core.objective import Rows
+from unfit.core.predictions import margins, predicted_classes
+from unfit.engines.base import Engine, make_engine
+from unfit.estimator.audited import AuditedModel
+from unfit.estimator.parameters import CONSTRAINTS
+from unfit.estimator.training_warnings import warn_of_training
+from unfit.estimator.weighting import (
+    checked_class_weight,
+    checked_sample_weight,
+    require_every_class,
+    row_weights,
+)
+from unfit.fitted_steps import sign_of_fitted_step
+from unfit.methods import METHODS, OFFERED, Settings
+from unfit.progress import ProgressCallback
+from unfit.selection import Labels, positions, some
+
+NOBODY = np.zeros(0, np.int64)
+
+
+class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """A linear classifier that can forget rows it was trained on: one loss makes one class.
+
+    Minimises  sum_i s_i loss(x_i.w, t_i) + (l2 n / 2) |w|^2,  one-vs-rest for more than two
+    classes; s_i are sample weights, and n is their sum. `unlearn(rows)` then removes rows. A
+    classifier with another loss is a subclass that names it (`loss = MyLoss()`; see core.losses).
+    Parameters, attributes and what is kept are described at LogisticRegression.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[object]]] = CONSTRAINTS
+
+    def __init__(
+        self,
+        method: str = "fisher",
+        *,
+        l2: float = 1e-4,
+        C: float | None = None,
+        penalize_intercept: bool = True,
+        sigma: float = 0.0,
+        deletion_batch_size: int | None = None,
+        period: int = 50,
+        burn_in: int = 10,
+        solver: str = "auto",
+        epochs: int = 200,
+        batch_size: int | None = 512,
+        learning_rate: float = 1.0,
+        tol: float = 1e-8,
+        fit_intercept: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        dtype: str = "float32",
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        engine: str | None = None,
+        options: dict[str, Any] | None = None,
+        epsilon: float | None = None,
+        delta: float = 1e-5,
+        noise: float = 1e-3,
+    ) -> None:
+        self.method = method
+        self.l2 = l2
+        self.C = C
+        self.penalize_intercept = penalize_intercept
+        self.sigma = sigma
+        self.deletion_batch_size = deletion_batch_size
+        self.period = period
+        self.burn_in = burn_in
+        self.solver = solver
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.tol = tol
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.dtype = dtype
+        self.random_state = random_state
+        self.engine = engine
+        self.options = options
+        self.epsilon = epsilon
+        self.delta = delta
+        self.noise = noise
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        progress: ProgressCallback | None = None,
+    ) -> Self:
+        """Train on all rows, and prepare for the first `unlearn`.
+
+        sample_weight: how often each row counts, (n,): 2 is the row twice, 0 is no row at all, and
+        fractions are fine; None is 1 for all. progress: called as
+        progress("training", epochs_done, epochs) while SGD runs.
+        """
+        before = self.__dict__.copy()
+        try:
+            self._fit(X, y, sample_weight, progress)
+        except BaseException:
+            self.__dict__ = before  # scikit-learn notes the width of X before all else
+            raise
+        return self
+
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        progress: ProgressCallback | None,
+    ) -> None:
+        settings = self._settings()
+        method = METHODS.find(self.method)(settings)
+        rows, classes, of_class = self._labelled(X, y, sample_weight)
+        rng = _generator(self.random_state)
+        data = make_engine(rows, len(classes), name=self.engine)
+        method.require(data)
+        releases, certificate = None, None
+        if self.epsilon is not None:
+            promise = Promise(self.epsilon, self.delta, self.noise)
+            releases = Releases.open(promise, settings, data)
+        start = self._start(data)
+        if start is None:
+            state = method.train(data, rng, progress)
+        else:
+            state = method.train(data, rng, progress, start=start)
+        training = state.training
+        if releases is not None:
+            releases, state, certificate = releases.publish(None, state, data, NOBODY)
+        state = method.prepare(state, data)
+        if releases is not None:
+            releases = releases.prepared(state, data)
+        warn_of_training(method, data, training, stacklevel=5)
+        self.classes_, self.class_weight_ = classes, of_class
+        self.n_iter_ = None if training is None else training.iterations
+        self._class_counts = _counted(rows, np.arange(len(rows)), len(classes))
+        self._data, self._rng, self._fitted = data, rng, method
+        self._labels = Labels.of(X, y)
+        self._sign, self._steps_forget = sign_of_fitted_step(rows.X), False
+        self._releases, self.certificate_ = releases, certificate
+        self._activate(state)
+
+    def _labelled(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Rows, np.ndarray, np.ndarray]:
+        """The rows as they are trained on, the classes, and the weight of each class."""
+        matrix, labels = validate_data(
+            self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
+        )
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
+            )
+        given = checked_sample_weight(sample_weight, len(matrix))
+        require_every_class(classes, codes, given)
+        of_class = checked_class_weight(self.class_weight, classes, codes, given)
+        weights = row_weights(given, of_class, codes)
+        codes = codes.astype(np.int32)
+        return Rows(matrix, codes, self.fit_intercept, self.loss, weights), classes, of_class
+
+    def _settings(self) -> Settings:
+        if self.C is not None and self.l2 != Settings.l2:
+            raise ValueError(
+                f"l2={self.l2:g} and C={self.C:g} both say how strong the penalty is: l2 for each "
+                "row, C for all of them as scikit-learn does; give one"
+            )
+        settings = Settings(
+            **{name: getattr(self, name) for name in OFFERED},
+            options=tuple(sorted((self.options or {}).items())),
+        )
+        return settings if self.epsilon is None else self._certified(settings)
+
+    def _start(self, data: Engine) -> np.ndarray | None:
+        """The weights of the last fit without their noise, if they are asked for and fit."""
+        if not self.warm_start or not hasattr(self, "_state"):
+            return None
+        last = self._state.centre
+        return last if last.shape == (data.k, data.d) else None
+
+    def _certified(self, settings: Settings) -> Settings:
+        if self.random_state is not None:
+            raise ValueError(
+                "random_state makes the noise known to whoever knows the seed, and then it hides "
+                "nothing: leave it out where epsilon is given"
+            )
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "balanced class weights are computed from the rows of fit, deleted ones included, "
+                "which no certificate covers: give class_weight as a dict of numbers instead"
+            )
+        return certified_settings(settings)
+
+    def unlearn(self, rows: ArrayLike) -> Self:
+        """Forget rows.
+
+        rows: positions in the X of fit, as an array or list of whole numbers; a mask over the rows
+        of fit, matched by label if it is a boolean Series; or, if X (or y) was a data frame, a
+        pandas Index of its labels, which names every row that has one of them. A Series of numbers
+        could be positions or labels, and is refused.
+
+        FISHER and INFLUENCE take mini-batches of deleted rows in the order given here.
+
+        Unknown, repeated or already forgotten rows, and requests that would empty a class, are
+        refused with a ValueError that names them; then nothing has changed. An empty request is a
+        no-op. Parameters set after `fit` take effect at the next `fit`.
+        """
+        self._require_rows("unlearn")
+        deleted = self._request(rows)
+        if len(deleted) == 0:
+            return self
+        before, read = self._state, self._data.rows_read
+        state = self._fitted.unlearn(before, self._data, deleted, self._rng)
+        if self._releases is not None:
+            published = self._releases.publish(before, state, self._data, deleted, read)
+            self._releases, state, self.certificate_ = published
+        leaving = _counted(self._data, deleted, len(self.classes_))
+        self._data.forget(deleted)
+        self._class_counts = self._class_counts - leaving
+        self._activate(state)
+        return self
+
+    def prepare(self) -> Self:
+        """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
+        self._require_rows("prepare")
+        self._state = self._fitted.prepare(self._state, self._data)
+        if self._releases is not None:
+            self._releases = self._releases.prepared(self._state, self._data)
+        return self
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """x.w, (n,) for two classes and (n, k) for more."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=self._dtype, reset=False)
+        scores = margins(rows, self._state.weights)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        scores = self.decision_function(X)  # first of all says whether the model is fitted
+        return np.asarray(self.classes_[predicted_classes(scores)])
+
+    def _request(self, rows: ArrayLike) -> np.ndarray:
+        """The request as positions in the order given, which mini-batches follow, or a ValueError
+        that names what is wrong with it."""
+        deleted = positions(rows, self._labels, self._data.remaining)
+        ordered = np.sort(deleted)
+        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(repeated):
+            raise ValueError(f"rows {some(np.unique(repeated))} are named more than once")
+        gone = ordered[~self._data.remaining[ordered]]
+        if len(gone):
+            raise ValueError(f"rows {some(gone)} were forgotten already")
+        leaving = _counted(self._data, deleted, len(self.classes_))
+        if len(deleted) and (leaving >= self._class_counts).any():
+            if len(deleted) == self._data.n_remaining:
+                raise ValueError(
+                    f"the request names all {len(deleted)} remaining rows; drop the model instead"
+                )
+            emptied = self.classes_[leaving >= self._class_counts]
+            raise ValueError(
+                f"the request would remove every remaining row of class {some(emptied)}; "
+                "keep one, or fit a new model without that class"
+            )
+        return deleted
+
+    def _holds(self, X: ArrayLike, remaining: np.ndarray) -> bool:
+        """Whether these are the rows where the mask is True, to the bit."""
+        given, data = np.asarray(X), self._data
+        if given.shape != (np.count_nonzero(remaining), data.d - data.intercept):
+            return False
+        rows = data.take(np.flatnonzero(remaining))
+        return np.array_equal(given.astype(data.dtype, copy=False), rows.X)
+
+    def _relearn(self, X: ArrayLike, remaining: np.ndarray) -> None:
+        """Train on rows that were transformed anew; their places are where the mask is True."""
+        before = self.__dict__.copy()
+        try:
+            old = self._data
+            matrix = validate_data(self, X, dtype=old.dtype, order="C", ensure_min_samples=2)
+            weights = None if old.sample_weight is None else old.sample_weight[remaining]
+            rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss, weights)
+            data = make_engine(rows, len(self.classes_), places=remaining, name=old.name)
+            state = self._fitted.train(data, self._rng)
+            training = state.training
+            if self._releases is not None:
+                releases = self._releases.of_rows(data)
+                self._releases, state, self.certificate_ = releases.publish(
+                    None, state, data, NOBODY
+                )
+            state = self._fitted.prepare(state, data)
+            if self._releases is not None:
+                self._releases = self._releases.prepared(state, data)
+        except BaseException:
+            self.__dict__ = before
+            raise
+        self._data = data
+        self._class_counts = _counted(rows, np.arange(len(rows)), len(self.classes_))
+        self.n_iter_ = None if training is None else training.iterations
+        self._activate(state)
+
+
+def _counted(rows: Rows | Engine, places: np.ndarray, classes: int) -> np.ndarray:
+    """How many of the rows at some places count, of each class: those of weight zero do not."""
+    if rows.sample_weight is not None:
+        places = places[rows.sample_weight[places] > 0]
+    return np.bincount(rows.codes[places], minlength=classes)
+
+
+def _generator(
+    random_state: int | np.random.Generator | np.random.RandomState | None,
+) -> np.random.Generator:
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(random_state)
