@@ -13,8 +13,10 @@ core.losses, core.predictions and core.kernels.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
 from unfit.core.kernels.parallel import available_threads, run_threads
@@ -57,10 +59,24 @@ class Rows:
         X, codes = np.concatenate([self.X, other.X]), np.concatenate([self.codes, other.codes])
         return replace(self, X=X, codes=codes)
 
+    def holds(self, X: Any) -> bool:
+        """Whether the numbers of X, in the precision of these rows, are theirs to the bit."""
+        if sparse.issparse(X) or np.shape(X) != self.X.shape:
+            return False
+        return np.array_equal(np.asarray(X).astype(self.X.dtype, copy=False), self.X)
+
+    def dense(self) -> np.ndarray:
+        """The numbers of a few rows, zeros included, (n, p)."""
+        return self.X
+
     def squared_lengths(self) -> np.ndarray:
         """|x|^2 of every row, intercept included, (n,), in float64."""
         X = self.X.astype(np.float64)
         return np.asarray(np.einsum("ij,ij->i", X, X) + self.intercept)
+
+    def rough_squares(self) -> np.ndarray:
+        """|x|^2 of every row without its intercept, (n,), in the precision of X at best."""
+        return np.asarray(np.einsum("ij,ij->i", self.X, self.X))
 
     def margins(self, W: np.ndarray) -> np.ndarray:
         """x.w for every row and problem, (n, k)."""

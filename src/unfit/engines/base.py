@@ -257,6 +257,12 @@ def _restored(
 
 def sgd_engine(data: Engine, who: str) -> SgdEngine:
     """The engine, known to walk through rows; or an error that says who needs that."""
+    if data.takes_sparse and not isinstance(data, SgdEngine):
+        raise Unavailable(
+            f"{who} walks through rows in mini-batches, which the engine {data.name!r} cannot do "
+            "with sparse rows; use a method and solver without SGD, or give dense rows "
+            "(X.toarray())"
+        )
     if not isinstance(data, SgdEngine):
         raise Unavailable(
             f"{who} needs an engine that can walk through rows in mini-batches, and the engine "

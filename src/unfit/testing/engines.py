@@ -9,7 +9,7 @@ import numpy as np
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine, SgdEngine
 from unfit.errors import Unavailable
-from unfit.testing.cases import CASES, Case, dense, protect, require_same, rng
+from unfit.testing.cases import CASES, Case, protect, require_same, rng
 
 
 def check_engine(make: Callable[[Rows, int], Engine], cases: list[Case] | None = None) -> None:
@@ -47,7 +47,7 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     """Sums over what remains against the formulae, in float64, on those rows."""
     k, n = len(W), len(rows)
     X = np.ones((n, rows.d))
-    X[:, : rows.X.shape[1]] = dense(rows)
+    X[:, : rows.X.shape[1]] = rows.dense()
     margin, target = X @ W.T, (rows.targets(k)).astype(np.float64)
     loss = rows.loss
     value, gradient = data.value_gradient_sum(W)
@@ -72,7 +72,7 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     where = np.flatnonzero(data.remaining)
     assert data.n_remaining == n == len(where), "n_remaining is not the number of rows that remain"
     taken = data.take(where[::7])
-    assert np.array_equal(dense(taken), dense(rows)[::7]), "`take` gives other rows"
+    assert np.array_equal(taken.dense(), rows.dense()[::7]), "`take` gives other rows"
     assert np.array_equal(taken.codes, rows.codes[::7]), "`take` gives other classes"
     if data.forms_hessian:
         some = data.sums_of(W, where[::7])
