@@ -6,7 +6,7 @@ kept: when rows leave, sums at the same weights are those less the sums of these
 pass over the others. Nothing of it is in a pickle. May know core.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -15,13 +15,12 @@ from scipy import sparse
 
 from unfit.core.factors import Factor
 from unfit.core.hessian_products import Hessians
-from unfit.core.objective import Rows
+from unfit.core.objective import Products, Rows
 from unfit.core.sparse_rows import SparseRows, sparse_rows
 from unfit.core.sparse_sums import Evaluation, SparseMatrix
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
 
-Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
 _NO_HESSIAN = (
     "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
