@@ -14,7 +14,7 @@ import pytest
 from routes import routes, unchecked
 from unfit.data import catalog
 from unfit.data.catalog import prepared, scaling
-from unfit.data.catalog.entries import covtype, epsilon
+from unfit.data.catalog.entries import clicks, covtype, epsilon
 from unfit.errors import BadInput
 
 pytestmark = pytest.mark.usefixtures("data")
@@ -22,7 +22,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_every_entry_says_what_it_is() -> None:
-    assert len(catalog.names()) == len(set(catalog.names())) == 17
+    assert len(catalog.names()) == len(set(catalog.names())) == 19
     paper = [entry.name for entry in catalog.CATALOG.values() if entry.paper]
     assert sorted(paper) == ["cifar2", "covtype", "epsilon", "higgs", "mnist", "mnist-b"]
     for entry in catalog.CATALOG.values():
@@ -293,22 +293,142 @@ def test_a9a_is_the_same_from_npz_and_text(data: Path) -> None:
     write_npz = lambda folder: np.savez(folder / "a9a.npz", **arrays)  # noqa: E731
     made, *_ = routes(catalog.find("a9a"), data, write_npz, write_text)
     assert made.d == 124
+    assert made.sparse
+    pieces = tuple(arrays[f"train_{piece}"] for piece in ("data", "indices", "indptr"))
+    X = sparse.csr_matrix(pieces, shape=(50, 123)).toarray()
+    np.testing.assert_allclose(made.X.toarray(), X / np.sqrt(X.sum(axis=1).max()), rtol=1e-6)
+    np.testing.assert_array_equal(made.dense().X, made.X.toarray())
 
 
-def test_news20_rows_have_norm_one(data: Path) -> None:
+def test_news20_is_tf_idf_of_every_word_with_rows_of_norm_one(data: Path) -> None:
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     X = RNG.poisson(0.02, (100, 3000))
     y = np.arange(100) % 20 + 1
     for name, rows in (("news20.bz2", slice(80)), ("news20.t.bz2", slice(80, 100))):
         (data / name).write_bytes(bz2.compress(libsvm(X[rows], y[rows])))
     made = prepared.prepare(unchecked(catalog.find("news20")))
-    assert made.X.shape == (80, 1000)
+    assert made.sparse
+    assert made.X.shape == (80, 62_061)
     assert (made.k, len(made.y_test)) == (20, 20)
-    np.testing.assert_allclose(np.linalg.norm(made.X, axis=1), 1, rtol=1e-5)
-    df = (X[:80] > 0).sum(axis=0)
+    np.testing.assert_allclose(np.linalg.norm(made.X.toarray(), axis=1), 1, rtol=1e-5)
+    used = np.flatnonzero(X[:80].any(axis=0))  # scikit-learn's idf is ours plus 1 without smoothing
+    reference = TfidfTransformer(smooth_idf=False, sublinear_tf=True, norm=None).fit(X[:80, used])
+    counts = X[:, used]
+    logged = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0)
+    expected = logged[:80] * (reference.idf_ - 1)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(made.X.toarray()[:, used], expected, atol=1e-6)
+
+
+def newsgroups(data: Path, n: int = 100, words: int = 1500) -> np.ndarray:
+    from scipy import sparse
+
+    counts = RNG.poisson(0.03, (n, words))
+    X = sparse.csr_matrix(counts)
+    pieces = {"data": X.data.astype(np.uint8), "indices": X.indices, "indptr": X.indptr}
+    np.savez(
+        data / "newsgroups20_counts.npz",
+        **pieces,
+        shape=np.array(X.shape),
+        y=np.arange(n) % 20,
+        split=(np.arange(n) >= 80).astype(np.uint8),
+        author=np.arange(n) // 3,
+    )
+    return counts
+
+
+def test_newsgroups_says_who_wrote_what(data: Path) -> None:
+    newsgroups(data)
+    made = prepared.prepare(unchecked(catalog.find("newsgroups")))
+    assert made.sparse
+    assert made.X.shape == (80, 1500)
+    np.testing.assert_array_equal(made.groups, np.arange(80) // 3)
+    np.testing.assert_allclose(np.linalg.norm(made.X.toarray(), axis=1), 1, rtol=1e-5)
+    for array in (made.X.data, made.X.indices):
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        assert isinstance(array, np.memmap)
+
+
+def test_the_thousand_commonest_words_are_dense(data: Path) -> None:
+    counts = newsgroups(data)
+    made = prepared.prepare(unchecked(catalog.find("newsgroups20")))
+    assert not made.sparse
+    assert made.X.shape == (80, 1000)
+    df = (counts[:80] > 0).sum(axis=0)
     common = np.sort(np.argsort(-df, kind="stable")[:1000])
-    expected = np.where(X[0, common] > 0, 1 + np.log(np.maximum(X[0, common], 1)), 0)
-    expected = expected * np.log(80 / df[common])
+    expected = np.where(counts[0, common] > 0, 1 + np.log(np.maximum(counts[0, common], 1)), 0)
+    expected = expected * np.log(80 / np.maximum(df[common], 1))
     np.testing.assert_allclose(made.X[0], expected / np.linalg.norm(expected), rtol=1e-4)
+
+
+def test_sparse_rows_that_a_model_cannot_take_are_named() -> None:
+    from scipy import sparse
+
+    y = np.array([0, 1, 0])
+
+    def parts(data: list[float], indices: list[int]) -> catalog.Parts:
+        X = sparse.csr_array((np.array(data, np.float32), indices, [0, 1, 3, 3]), (3, 4))
+        return catalog.Parts(X, y, X, y)
+
+    parts([1, 2, 3], [3, 0, 1]).check("t")
+    with pytest.raises(BadInput, match="t: row 1 holds a non-finite number"):
+        parts([1, 2, np.nan], [3, 0, 1]).check("t")
+    for indices in ([3, 1, 0], [3, 1, 1]):
+        with pytest.raises(BadInput, match="t: the column indices of row 1 do not rise"):
+            parts([1, 2, 3], indices).check("t")
+    dense = parts([1, 2, 3], [3, 0, 1])
+    with pytest.raises(BadInput, match="both be dense, or both sparse"):
+        replace(dense, X_test=dense.X.toarray()).check("t")
+
+
+# Made up
+
+
+def test_a_click_log_is_the_same_for_a_seed() -> None:
+    made = clicks.generate(3000, 12, 10, seed=1)
+    made.check("clicks")
+    assert made.X.shape == (3000, 4096)
+    assert (np.diff(made.X.indptr) == 10).all()
+    np.testing.assert_allclose(np.linalg.norm(made.X.toarray(), axis=1), 1, rtol=1e-6)
+    again, other = (clicks.generate(3000, 12, 10, seed=seed) for seed in (1, 2))
+    np.testing.assert_array_equal(made.X.indices, again.X.indices)
+    np.testing.assert_array_equal(made.y, again.y)
+    assert (made.X.indices != other.X.indices).any()
+    with pytest.raises(BadInput, match="5 values a row do not fit 4 columns"):
+        clicks.generate(10, 2, 5)
+
+
+def test_a_click_log_has_people_with_several_rows_and_traits_of_their_own() -> None:
+    made = clicks.generate(20_000, 14, 12, seed=0)
+    assert made.groups is not None
+    _, rows = np.unique(made.groups, return_counts=True)
+    assert 4 < rows.mean() < 6
+    assert rows.max() > 8
+    columns = made.X.indices.reshape(-1, 12)
+    same = made.groups[1:] == made.groups[:-1]
+    assert (columns[1:][same][:, 0] == columns[:-1][same][:, 0]).all()
+    assert (columns[1:][same][:, 1] != columns[:-1][same][:, 1]).mean() > 0.2
+    assert 0.05 < made.y.mean() < 0.5
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=10, max_iter=1000).fit(made.X, made.y)
+    majority = max(made.y_test.mean(), 1 - made.y_test.mean())
+    assert model.score(made.X_test, made.y_test) > majority + 0.02
+
+
+@pytest.mark.slow
+def test_a_click_log_is_made_in_bounded_memory() -> None:
+    """The CSR arrays and a block of rows: never the dense rows, nor several copies."""
+    import tracemalloc
+
+    tracemalloc.start()
+    made = clicks.generate(200_000, 18, 20, n_test=1000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    arrays = sum(part.nbytes for part in (made.X.data, made.X.indices, made.X.indptr))
+    assert peak < 1.5 * arrays + 20e6
 
 
 # Tables

@@ -17,15 +17,16 @@ from functools import cache
 import numpy as np
 import scipy.linalg
 
-from unfit.core import newton, objective
+from unfit.core import inexact_newton, newton, objective
+from unfit.core.conjugate_gradients import Products
 from unfit.core.dual import Gram
 from unfit.core.factors import Cholesky, Factor
-from unfit.core.objective import Rows, joined
+from unfit.core.objective import Rows
 from unfit.core.penalty import penalty_value, with_ridge
 from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
-from unfit.engines.base import Engine, sgd_engine
+from unfit.engines.base import Engine, make_engine, sgd_engine
 from unfit.methods.base import Method, Settings, State
 from unfit.methods.retrain import Retrain
 
@@ -40,7 +41,7 @@ class Retraining:
     """The optimum of the remaining rows, found from nothing, and the curvature there.
 
     floor: its own distance to the exact optimum. factors: of the Hessians; None for rows too wide
-    to have them, and then lengths are Euclidean.
+    to have them, and then lengths are Euclidean unless the engine knows products with them.
     """
 
     weights: np.ndarray
@@ -48,9 +49,13 @@ class Retraining:
     floor: float
     linear_term: np.ndarray | None
     settings: Settings
+    products: Products | None = None
 
     def length(self, vector: np.ndarray) -> float:
         """|v| in the norm of the Hessian, over all problems."""
+        if self.products is not None:
+            image = self.products(np.arange(len(vector)), vector)
+            return float(np.sqrt(np.sum(vector * image)))
         if self.factors is None:
             return float(np.linalg.norm(vector))
         pairs = zip(self.factors, vector, strict=True)
@@ -78,6 +83,8 @@ class Retraining:
 
     def control(self, data: Engine, deleted: Rows) -> np.ndarray:
         """The optimum of the remaining rows and the deleted ones: what not to unlearn leaves."""
+        if not data.forms_hessian:
+            return self._control_by_products(data, deleted)
         n = data.n_remaining + len(deleted)
         total = data.total_weight() + deleted.total_weight
         ridge = Retrain(self.settings).penalty(data).on(total, data.d)
@@ -99,9 +106,31 @@ class Retraining:
         @cache
         def all_rows() -> Gram:
             left = data.take(np.flatnonzero(data.remaining))
-            return Gram.of(joined(left, deleted), np.ones(n, np.bool_))
+            return Gram.of(left.joined(deleted), np.ones(n, np.bool_))
 
         found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * total, 1)
+        return found.weights
+
+    def _control_by_products(self, data: Engine, deleted: Rows) -> np.ndarray:
+        """The same where no Hessian is made: sums over both, each by an engine of its own."""
+        classes, total = 2 if data.k == 1 else data.k, data.total_weight() + deleted.total_weight
+        ridge = Retrain(self.settings).penalty(data).on(total, data.d)
+        more = make_engine(deleted, classes, name=data.name)
+        linear_term = 0.0 if self.linear_term is None else self.linear_term
+
+        def both(W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
+            value, gradient, product = data.value_gradient_products(W)
+            value_more, gradient_more, product_more = more.value_gradient_products(W)
+
+            def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+                return np.asarray(product(problems, V) + product_more(problems, V) + ridge * V)
+
+            value = value + value_more + penalty_value(W, ridge)
+            value = value + np.einsum("kd,kd->k", np.broadcast_to(linear_term, W.shape), W)
+            return value, gradient + gradient_more + ridge * W + linear_term, products
+
+        tolerance, guide = TOLERANCE * total, data.guide(None, ridge)
+        found = inexact_newton.minimize(both, self.weights, tolerance, guide=guide, min_steps=1)
         return found.weights
 
 
@@ -117,6 +146,11 @@ def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None)
     gradient = data.gradient_sum(weights) + ridge * weights
     if linear_term is not None:
         gradient = gradient + linear_term
+    if not data.forms_hessian:
+        # The Hessian is at least the ridge; along an intercept left out, by the rows alone.
+        floor = float(np.linalg.norm(gradient) / np.sqrt(np.max(ridge)))
+        _, _, products = exact.objective(data).value_gradient_products(weights)
+        return Retraining(weights, None, floor, linear_term, s, products)
     if data.d > WIDEST:
         if isinstance(ridge, np.ndarray):  # the objective is curved by more than it, but how much?
             pairs = zip(data.factors(weights, None, ridge), gradient, strict=True)

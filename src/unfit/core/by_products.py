@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.conjugate_gradients import Products, conjugate_gradients
+from unfit.core.conjugate_gradients import Products, conjugate_gradients, lengths
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Spectrum, TooFar
 from unfit.core.noise import inverse_fourth_roots_by_lanczos
 
@@ -18,7 +18,8 @@ class Systems:
     """The Hessians of several problems, and a guide to their inverses.
 
     precision: relative, of solutions and roots. most: products beyond which there is a better way.
-    dtype: of the vectors that solutions ask products for.
+    dtype: of the vectors that solutions ask products for. enough (k,): residuals of each problem
+    that are small enough, however small the right-hand sides are.
     """
 
     products: Products
@@ -26,6 +27,7 @@ class Systems:
     precision: float
     most: int
     dtype: np.dtype
+    enough: np.ndarray | None = None
 
     def factors(self, k: int) -> list["ByProducts"]:
         return [ByProducts(systems=self, problem=c) for c in range(k)]
@@ -33,6 +35,9 @@ class Systems:
     def solve(self, problems: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         """H^-1 rhs of each named problem; TooFar where the guide does not lead there."""
         precision = np.full(len(rhs), self.precision)
+        if self.enough is not None:
+            size = np.maximum(lengths(rhs), np.finfo(np.float64).tiny)
+            precision = np.clip(self.enough[problems] / size, self.precision, 1.0)
         solved = conjugate_gradients(
             lambda at, V: self.products(problems[at], V.astype(self.dtype)),
             lambda at, V: self.guide(problems[at], V),

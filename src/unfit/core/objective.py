@@ -14,8 +14,10 @@ core.losses, core.predictions and core.kernels.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
 from unfit.core.kernels.parallel import available_threads, run_threads
@@ -74,6 +76,49 @@ class Rows:
         """Values (n, k) of the rows, each times its sample weight."""
         return values if self.sample_weight is None else values * self.sample_weight[:, None]
 
+    def spread(self, places: np.ndarray) -> "Rows":
+        """The rows in the places where the mask is True, rows of zeros elsewhere."""
+        weight = None if self.sample_weight is None else spread(self.sample_weight, places)
+        X, codes = spread(self.X, places), spread(self.codes, places)
+        return replace(self, X=X, codes=codes, sample_weight=weight)
+
+    def joined(self, other: "Rows") -> "Rows":
+        """These rows and then the others, of the same kind."""
+        X, codes = np.concatenate([self.X, other.X]), np.concatenate([self.codes, other.codes])
+        return replace(self, X=X, codes=codes, sample_weight=self._joined_weights(other))
+
+    def _joined_weights(self, other: "Rows") -> np.ndarray | None:
+        if self.sample_weight is None or other.sample_weight is None:
+            return None
+        return np.concatenate([self.sample_weight, other.sample_weight])
+
+    def holds(self, X: Any) -> bool:
+        """Whether the numbers of X, in the precision of these rows, are theirs to the bit."""
+        if sparse.issparse(X) or np.shape(X) != self.X.shape:
+            return False
+        return np.array_equal(np.asarray(X).astype(self.X.dtype, copy=False), self.X)
+
+    def dense(self) -> np.ndarray:
+        """The numbers of a few rows, zeros included, (n, p)."""
+        return self.X
+
+    def squared_lengths(self) -> np.ndarray:
+        """|x|^2 of every row, intercept included, (n,), in float64."""
+        X = self.X.astype(np.float64)
+        return np.asarray(np.einsum("ij,ij->i", X, X) + self.intercept)
+
+    def rough_squares(self) -> np.ndarray:
+        """|x|^2 of every row without its intercept, (n,), in the precision of X at best."""
+        return np.asarray(np.einsum("ij,ij->i", self.X, self.X))
+
+    def margins(self, W: np.ndarray) -> np.ndarray:
+        """x.w for every row and problem, (n, k)."""
+        return margins(self.X, W)
+
+    def value_gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sums of values (k,) and gradients (k, d) of the loss over these rows, in float64."""
+        return value_gradient_sum(self, W)
+
     @property
     def arrays(self) -> RowArrays:
         """The rows as kernels take them."""
@@ -100,17 +145,11 @@ class Rows:
         return np.asarray(self.weighted(found), self.X.dtype)
 
 
-def joined(one: Rows, other: Rows) -> Rows:
-    """The rows of both, which are of one kind: weighted or not."""
-    weights = None
-    if one.sample_weight is not None and other.sample_weight is not None:
-        weights = np.concatenate([one.sample_weight, other.sample_weight])
-    return replace(
-        one,
-        X=np.concatenate([one.X, other.X]),
-        codes=np.concatenate([one.codes, other.codes]),
-        sample_weight=weights,
-    )
+def spread(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Values in the places where the mask is True, zeros elsewhere."""
+    whole = np.zeros((len(at), *values.shape[1:]), values.dtype)
+    whole[at] = values
+    return whole
 
 
 def check_index(index: np.ndarray, n: int) -> None:

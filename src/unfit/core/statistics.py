@@ -135,7 +135,7 @@ def cheapest(statistics: Statistics, m: int) -> Way:
 def gradient_of_rows(rows: Rows, weights: np.ndarray, penalty: Penalty) -> np.ndarray:
     """sum slope x over the given rows, and the part of the penalty that goes with them, (k, d)."""
     ridge = penalty.leaving(rows.total_weight, weights.shape[1])
-    return np.asarray(value_gradient_sum(rows, weights)[1] + ridge * weights)
+    return np.asarray(rows.value_gradient(weights)[1] + ridge * weights)
 
 
 def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) -> Sequence[Factor]:

@@ -10,6 +10,7 @@ from unfit.audit import Attack, Audit, Claim, Effort, Question, attack, compare
 from unfit.certify import ReleaseTest
 from unfit.certify.shadow_models import SPLITS, TARGETS, Size
 from unfit.core.objective import Rows
+from unfit.core.sparse_rows import make_rows
 from unfit.estimator.fitted import FittedModel
 from unfit.methods import METHODS, Method, State
 from unfit.progress import ProgressCallback
@@ -66,13 +67,13 @@ class AuditedModel(FittedModel):
         return self._data.take(np.flatnonzero(self._data.remaining))
 
     def _test_rows(self, X: ArrayLike, y: ArrayLike | None) -> Rows:
-        X_test = validate_data(self, X, dtype=self._dtype, reset=False)
+        X_test = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         labels = np.asarray(y).ravel()
-        if len(labels) != len(X_test):
-            raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
+        if len(labels) != X_test.shape[0]:
+            raise ValueError(f"X has {X_test.shape[0]} rows but y has {len(labels)}")
         codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
         codes = np.where(self.classes_[codes] == labels, codes, -1)
-        return Rows(X_test, codes, self._data.intercept, self.loss)
+        return make_rows(X_test, codes, self._data.intercept, self.loss)
 
     def _question(self, test: Rows) -> Question:
         method, state = self._fitted, self._state

@@ -42,11 +42,17 @@ class LogisticRegression(LinearClassifier):
     random_state : seed or Generator for starting weights, row order and noise.
     engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
         is that of the environment variable UNFIT_ENGINE, or "cpu".
+        Sparse rows go to the engine "sparse".
     options : settings that only one method has, by name, as `steps` and `residual` of "newton".
     epsilon, delta, noise : with epsilon given, every release is certified: it has Gaussian noise of
         this standard deviation on each weight, and cannot be told from a retraining without the
         deleted rows, released in the same way, up to epsilon and delta. `unlearn` goes on until
         that holds, and `certificate_` says what it rests on.
+
+    X can be a scipy.sparse matrix or array; other formats are converted to CSR. Then no array of
+    columns times columns is made, whatever the number of columns: steps are solved by products with
+    the Hessian, to 1e-9 of the length of the weights. Every method but DELTAGRAD and every solver
+    but "sgd" takes sparse rows.
 
     What is kept
     ------------

@@ -4,6 +4,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unfit.certify import Promise, Releases, certified_settings
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predicted_classes
+from unfit.core.sparse_rows import make_rows
 from unfit.engines.base import Engine, make_engine
 from unfit.estimator.audited import AuditedModel
 from unfit.estimator.parameters import CONSTRAINTS
@@ -157,7 +159,14 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     ) -> tuple[Rows, np.ndarray, np.ndarray]:
         """The rows as they are trained on, the classes, and the weight of each class."""
         matrix, labels = validate_data(
-            self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=self._dtype,
+            order="C",
+            ensure_min_samples=2,
+            y_numeric=False,
         )
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
@@ -165,12 +174,13 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
             raise ValueError(
                 f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
             )
-        given = checked_sample_weight(sample_weight, len(matrix))
+        given = checked_sample_weight(sample_weight, matrix.shape[0])
         require_every_class(classes, codes, given)
         of_class = checked_class_weight(self.class_weight, classes, codes, given)
         weights = row_weights(given, of_class, codes)
         codes = codes.astype(np.int32)
-        return Rows(matrix, codes, self.fit_intercept, self.loss, weights), classes, of_class
+        rows = make_rows(matrix, codes, self.fit_intercept, self.loss, weights)
+        return rows, classes, of_class
 
     def _settings(self) -> Settings:
         if self.C is not None and self.l2 != Settings.l2:
@@ -244,7 +254,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=self._dtype, reset=False)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         scores = margins(rows, self._state.weights)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -278,21 +288,23 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
 
     def _holds(self, X: ArrayLike, remaining: np.ndarray) -> bool:
         """Whether these are the rows where the mask is True, to the bit."""
-        given, data = np.asarray(X), self._data
-        if given.shape != (np.count_nonzero(remaining), data.d - data.intercept):
+        given: Any = X if issparse(X) else np.asarray(X)
+        if given.shape != (np.count_nonzero(remaining), self._data.d - self._data.intercept):
             return False
-        rows = data.take(np.flatnonzero(remaining))
-        return np.array_equal(given.astype(data.dtype, copy=False), rows.X)
+        return self._data.take(np.flatnonzero(remaining)).holds(given)
 
     def _relearn(self, X: ArrayLike, remaining: np.ndarray) -> None:
         """Train on rows that were transformed anew; their places are where the mask is True."""
         before = self.__dict__.copy()
         try:
             old = self._data
-            matrix = validate_data(self, X, dtype=old.dtype, order="C", ensure_min_samples=2)
+            matrix = validate_data(
+                self, X, accept_sparse="csr", dtype=old.dtype, order="C", ensure_min_samples=2
+            )
             weights = None if old.sample_weight is None else old.sample_weight[remaining]
-            rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss, weights)
-            data = make_engine(rows, len(self.classes_), places=remaining, name=old.name)
+            rows = make_rows(matrix, old.codes[remaining], old.intercept, old.loss, weights)
+            name = old.name if issparse(matrix) == old.takes_sparse else None
+            data = make_engine(rows, len(self.classes_), places=remaining, name=name)
             state = self._fitted.train(data, self._rng)
             training = state.training
             if self._releases is not None:
@@ -310,6 +322,15 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         self._class_counts = _counted(rows, np.arange(len(rows)), len(self.classes_))
         self.n_iter_ = None if training is None else training.iterations
         self._activate(state)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator: whether its method takes sparse rows."""
+        tags = super().__sklearn_tags__()
+        method = METHODS.get(self.method)
+        if method is not None:
+            solver = method.solvers[0] if self.solver == "auto" else self.solver
+            tags.input_tags.sparse = solver != "sgd"
+        return tags
 
 
 def _counted(rows: Rows | Engine, places: np.ndarray, classes: int) -> np.ndarray:

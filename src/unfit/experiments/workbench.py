@@ -25,6 +25,8 @@ from unfit.experiments.randomness import generator
 from unfit.experiments.run import NONE
 from unfit.methods import METHODS, Method, Settings, State
 
+NARROW = 1024
+
 
 @dataclass(frozen=True)
 class Deletion:
@@ -40,6 +42,7 @@ class Workbench:
     """One data set, ready to train and unlearn on."""
 
     def __init__(self, data: Prepared, models: Path, loss: str = "logistic") -> None:
+        data = data.dense() if data.d < NARROW else data  # few columns are faster dense
         self.data, self.name = data, data.entry.name
         self._models = models
         self._noisy: dict[tuple[object, ...], np.ndarray] = {}  # the last one, for its several taus

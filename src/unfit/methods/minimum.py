@@ -78,7 +78,9 @@ class Objective:
 
     @property
     def by_products(self) -> bool:
-        """Whether products lead to a step for less than a Hessian does."""
+        """Whether products lead to a step for less than a Hessian does, or are all there is."""
+        if not self.data.forms_hessian:
+            return True
         return not self.data.products_need_hessians and self.sizes.products_are_cheaper()
 
     @property
@@ -87,6 +89,13 @@ class Objective:
         and float64 needs fewer of them; several are bound by arithmetic."""
         precise = self.data.k == 1 or self.data.precise
         return np.dtype(np.float64) if precise else self.data.dtype
+
+    @property
+    def offer(self) -> Offer | None:
+        """A guide that can be made: of the engine's own kind, else from a sample of the rows."""
+        if not self.data.forms_hessian:
+            return self.data.offer(self.mask, self.ridge)
+        return Offer(make=self.sampled_guide, products=self.sizes.products_per_guide())
 
     def sampled_guide(self, W: np.ndarray) -> Sequence[Factor]:
         """Factors of the Hessians of a few of the rows, in the place of all."""
@@ -111,6 +120,8 @@ def minimize(
     may weigh less than the tolerance.
     """
     data = objective.data
+    if guide is None:
+        guide = data.guide(objective.mask, objective.ridge)
     origin = np.zeros((data.k, data.d)) if start is None else start
     tolerance, least = tol * objective.total_weight, 0 if start is None else 1
     if not (objective.by_products or (guide and not data.products_need_hessians)):
@@ -127,7 +138,7 @@ def minimize(
         origin,
         tolerance,
         guide=guide,
-        offer=Offer(make=objective.sampled_guide, products=objective.sizes.products_per_guide()),
+        offer=objective.offer,
         min_steps=least,
         max_steps=max_steps,
         first=inexact_newton.LOOSEST if start is None else WARM,

@@ -6,12 +6,16 @@ Plain records; a new data set is one `Entry`. Knows only errors.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
+from scipy import sparse
 
+from unfit.data.catalog.sparse_arrays import check_canonical, split_arrays
 from unfit.errors import BadInput
 
 RawArrays = Mapping[str, np.ndarray]  # what a file set holds: named arrays, the same in each set
+Matrix: TypeAlias = np.ndarray | sparse.csr_array
 
 BLOCK_BYTES = 32 << 20
 
@@ -55,30 +59,40 @@ class FileSet:
 class Parts:
     """Rows ready for a model: X (n, p) float32, y (n,) int64 codes 0..k-1, and the test rows.
 
-    groups: whose row it is (a patient, a user), where the data set says so.
+    X, X_test: both dense or both sparse (CSR). groups: whose row it is (a patient, a user, an
+    author), where the data set says so.
     """
 
-    X: np.ndarray
+    X: Matrix
     y: np.ndarray
-    X_test: np.ndarray
+    X_test: Matrix
     y_test: np.ndarray
     groups: np.ndarray | None = None
 
     def arrays(self) -> dict[str, np.ndarray]:
-        named = {"X": self.X, "y": self.y, "X_test": self.X_test, "y_test": self.y_test}
+        """What is written: the arrays by name, three for sparse rows."""
+        named = {"y": self.y, "y_test": self.y_test}
+        for name, rows in (("X", self.X), ("X_test", self.X_test)):
+            named |= {name: rows} if isinstance(rows, np.ndarray) else split_arrays(name, rows)
         return named if self.groups is None else {**named, "groups": self.groups}
 
     def check(self, name: str) -> None:
         """An error if the rows are not what a model takes."""
         for rows, codes in ((self.X, self.y), (self.X_test, self.y_test)):
-            shape = rows.ndim == 2 and rows.dtype == np.float32 and rows.flags.c_contiguous
+            plain = not isinstance(rows, np.ndarray) or rows.flags.c_contiguous
+            shape = rows.ndim == 2 and rows.dtype == np.float32 and plain
             if not shape or codes.shape != rows.shape[:1] or codes.dtype != np.int64:
                 raise BadInput(
                     f"{name}: rows must be float32 (n, p), row after row, and classes int64 (n,)"
                 )
+            if not isinstance(rows, np.ndarray):
+                check_canonical(rows, name)
+                continue
             for start, stop in blocks(rows):
                 if not np.isfinite(rows[start:stop]).all():
                     raise BadInput(f"{name}: rows {start} to {stop} hold a non-finite number")
+        if isinstance(self.X, np.ndarray) != isinstance(self.X_test, np.ndarray):
+            raise BadInput(f"{name}: training and test rows must both be dense, or both sparse")
         if self.X.shape[1] != self.X_test.shape[1]:
             raise BadInput(f"{name}: training and test rows have different columns")
         present = np.unique(self.y)
@@ -126,9 +140,9 @@ class Prepared:
     """An entry with its rows, memory-mapped from the cache."""
 
     entry: Entry
-    X: np.ndarray
+    X: Matrix
     y: np.ndarray
-    X_test: np.ndarray
+    X_test: Matrix
     y_test: np.ndarray
     groups: np.ndarray | None = None
 
@@ -144,6 +158,16 @@ class Prepared:
     @property
     def k(self) -> int:
         return int(self.y.max()) + 1
+
+    @property
+    def sparse(self) -> bool:
+        return not isinstance(self.X, np.ndarray)
+
+    def dense(self) -> "Prepared":
+        """The same with dense rows, in memory where they were sparse."""
+        if isinstance(self.X, np.ndarray) or isinstance(self.X_test, np.ndarray):
+            return self
+        return replace(self, X=self.X.toarray(), X_test=self.X_test.toarray())
 
     @property
     def training(self) -> Training:

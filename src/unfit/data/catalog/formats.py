@@ -111,8 +111,10 @@ def npz(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in names}
 
 
-def gathered(blocks: Iterable[np.ndarray], name: str, nbytes: int = 0) -> np.ndarray:
-    """Blocks of rows, (n, p) float32, one under another in a mapped file that has no name.
+def gathered(
+    blocks: Iterable[np.ndarray], name: str, nbytes: int = 0, dtype: type = np.float32
+) -> np.ndarray:
+    """Blocks of rows, (n, p), one under another in a mapped file that has no name.
 
     nbytes: room the disk must have before the first block is made, where that is known.
     """
@@ -123,13 +125,13 @@ def gathered(blocks: Iterable[np.ndarray], name: str, nbytes: int = 0) -> np.nda
         tempfile.TemporaryFile(dir=folder) as file,
     ):
         for block in blocks:
-            file.write(np.ascontiguousarray(block, np.float32).data)
+            file.write(np.ascontiguousarray(block, dtype).data)
             n, width = n + len(block), block.shape[1]
         file.flush()
         if n == 0:
             raise BadInput(f"{name} holds no rows")
         # not more than was written: a mapped hole on a full disk would end the process
-        return np.memmap(file, np.float32, "r+", shape=(n, width))
+        return np.memmap(file, dtype, "r+", shape=(n, width))
 
 
 def csv_numbers(path: Path, width: int) -> np.ndarray:

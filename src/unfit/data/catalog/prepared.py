@@ -1,8 +1,9 @@
 """Rows prepared once: arrays in a folder of the cache, written aside and renamed into place.
 
 CACHE/prepared/NAME-FINGERPRINT/ holds X.npy, y.npy, X_test.npy, y_test.npy (groups.npy) and
-card.json, which says what they were made from and how long they must be. The fingerprint changes
-with the entry's version and its files. A folder that is not as its card says is made anew.
+card.json, which says what they were made from and how long they must be. Sparse rows are three
+files in place of X.npy: X-data.npy, X-indices.npy and X-indptr.npy. The fingerprint changes with
+the entry's version and its files. A folder that is not as its card says is made anew.
 """
 
 import hashlib
@@ -16,6 +17,7 @@ import numpy as np
 from unfit import disk
 from unfit.data.catalog import cache, fetch
 from unfit.data.catalog.entry import Entry, FileSet, Parts, Prepared, blocks
+from unfit.data.catalog.sparse_arrays import joined
 from unfit.errors import Damaged
 from unfit.progress import ProgressCallback
 
@@ -92,6 +94,7 @@ def _write(
                 "version": entry.version,
                 "sources": {f.name: fetch.identity(f) for f in file_set.files} if file_set else {},
                 "arrays": written,
+                **({} if "X" in written else {"columns": int(parts.X.shape[1])}),
             }
             disk.write(aside / "card.json", json.dumps(card, indent=1).encode())
             disk.sync_folder(aside)
@@ -130,7 +133,7 @@ def _open(entry: Entry, place: Path) -> Prepared:
         arrays = {
             name: _open_array(place / f"{name}.npy", of) for name, of in card["arrays"].items()
         }
-        return Prepared(entry, **arrays)
+        return Prepared(entry, **(arrays if "X" in arrays else joined(arrays, card["columns"])))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, Damaged):
             raise

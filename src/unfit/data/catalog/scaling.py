@@ -2,11 +2,14 @@
 
 import numpy as np
 
-from unfit.data.catalog.entry import blocks
+from unfit.data.catalog import sparse_arrays
+from unfit.data.catalog.entry import Matrix, blocks
 
 
-def largest_norm(X: np.ndarray) -> float:
+def largest_norm(X: Matrix) -> float:
     """max_i ||x_i||_2, in float64, in one pass over blocks of rows."""
+    if not isinstance(X, np.ndarray):
+        return float(sparse_arrays.norms(X).max())
     largest = 0.0
     for start, stop in blocks(X):
         rows = X[start:stop]

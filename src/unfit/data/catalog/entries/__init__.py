@@ -3,6 +3,7 @@
 from unfit.data.catalog.entries import (
     adult,
     cifar2,
+    clicks,
     covtype,
     diabetes130,
     epsilon,
@@ -26,6 +27,7 @@ MODULES = (
     movielens,
     hapt,
     news,
+    clicks,
     small,
 )
 ALL: tuple[Entry, ...] = tuple(entry for module in MODULES for entry in module.ENTRIES)

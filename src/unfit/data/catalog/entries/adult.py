@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unfit.data.catalog import formats, scaling, tables
+from unfit.data.catalog import formats, scaling, sparse_arrays, tables
 from unfit.data.catalog.entry import Entry, File, FileSet, Parts, RawArrays, Training
 from unfit.errors import BadInput
 
@@ -64,31 +64,30 @@ def prepare(raw: RawArrays) -> Parts:
 
 
 def _read_a9a_npz(paths: Mapping[str, Path]) -> RawArrays:
-    from scipy import sparse
-
     pieces = ("data", "indices", "indptr", "shape")
     names = [f"{part}_{piece}" for part in ("train", "test") for piece in pieces]
-    raw = formats.npz(paths["a9a.npz"], (*names, "y_train", "y_test"))
-    dense = {}
-    for part in ("train", "test"):
-        data, indices, indptr, shape = (raw[f"{part}_{piece}"] for piece in pieces)
-        with formats.reading("a9a.npz"):
-            rows = sparse.csr_matrix((data.astype(np.float32), indices, indptr), tuple(shape))
-            rows.check_format()
-        dense[f"X_{part}"] = rows.toarray()
-    return {**dense, "y_train": raw["y_train"], "y_test": raw["y_test"]}
+    return formats.npz(paths["a9a.npz"], (*names, "y_train", "y_test"))
 
 
 def _read_a9a_text(paths: Mapping[str, Path]) -> RawArrays:
-    X, y = formats.libsvm_dense(paths["a9a"], 123)
-    X_test, y_test = formats.libsvm_dense(paths["a9a.t"], 123)
-    return {"X_train": X, "y_train": y, "X_test": X_test, "y_test": y_test}
+    raw: dict[str, np.ndarray] = {}
+    for part, name in (("train", "a9a"), ("test", "a9a.t")):
+        X, y = formats.libsvm_sparse(paths[name], 123)
+        raw |= {"y_" + part: y, f"{part}_shape": np.array(X.shape)}
+        raw |= {f"{part}_{piece}": getattr(X, piece) for piece in sparse_arrays.PIECES}
+    return raw
 
 
 def prepare_a9a(raw: RawArrays) -> Parts:
-    """Ones and zeros, divided by the largest norm."""
-    X, X_test = (np.array(raw[name], np.float32) for name in ("X_train", "X_test"))
-    scaling.max_norm(X, X_test)
+    """Ones and zeros, divided by the largest norm; sparse."""
+    found = []
+    for part in ("train", "test"):
+        n, width = raw[f"{part}_shape"].tolist()
+        pieces = [raw[f"{part}_{piece}"] for piece in sparse_arrays.PIECES]
+        with formats.reading("a9a"):
+            found.append(sparse_arrays.matrix(pieces, (n, width)))
+    X, X_test = found
+    sparse_arrays.max_norm(X, X_test)
     y, y_test = ((raw[name] > 0).astype(np.int64) for name in ("y_train", "y_test"))
     return Parts(X, y, X_test, y_test)
 
@@ -137,7 +136,7 @@ ENTRIES = (
     Entry(
         name="a9a",
         title="a9a",
-        about="Adult as 123 columns of zeros and ones.",
+        about="Adult as 123 columns of zeros and ones, sparse.",
         citation="Platt 1998, Fast training of support vector machines using sequential minimal "
         "optimization",
         terms="derived from Adult (CC BY 4.0) by the LIBSVM project",
@@ -158,6 +157,7 @@ ENTRIES = (
         training=_TRAINING,
         intercept=True,
         volumes=_VOLUMES,
+        version=2,
         rows=32_561,
     ),
 )

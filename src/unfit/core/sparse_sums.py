@@ -1,0 +1,226 @@
+"""Sums over sparse rows, for all problems together: values, gradients, products with Hessians.
+
+For several vectors the rows are held twice, by rows and by columns, so that both X V and X^T U are
+gathered and nothing is scattered: one reading of each makes a gradient with its curvatures, or
+products with as many Hessians as there are vectors. One vector needs the rows alone, read once,
+where a result for each thread is small beside them. Knows core.sparse_rows and core.kernels.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from unfit.core.deflation import FEWEST, MORE, MOST, PRODUCTS, Basis
+from unfit.core.kernels.parallel import run_threads
+from unfit.core.kernels.sparse import (
+    LANES,
+    Compressed,
+    Share,
+    add_product,
+    add_value_gradient,
+    count_columns,
+    fill_transpose,
+    from_table,
+    gather_rows,
+    margins_and_losses,
+    padded,
+    weighted_margins,
+)
+from unfit.core.objective import positive_codes
+from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
+
+_SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
+_ALIKE = 20  # vectors that cost as much arithmetic as it costs to read the rows for one
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Columns of sparse rows: the same numbers once more, in the order of columns."""
+
+    indptr: np.ndarray
+    rows: np.ndarray
+    data: np.ndarray
+
+    @classmethod
+    def of(cls, rows: SparseRows) -> "Transpose":
+        (n, p), nnz = rows.shape, rows.data.size
+        indptr = np.zeros(p + 1, np.int64)
+        count_columns(rows.indices, indptr[1:])
+        np.cumsum(indptr, out=indptr)
+        short = np.int32 if n < SMALL_INDEX else np.int64
+        of_rows, data = np.empty(nnz, short), np.empty(nnz, rows.data.dtype)
+        fill_transpose(rows.compressed, (indptr[:-1].copy(), of_rows, data))
+        return cls(indptr, of_rows, data)
+
+    @property
+    def compressed(self) -> Compressed:
+        return self.indptr, self.rows, self.data
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.indptr.nbytes + self.rows.nbytes + self.data.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """Sparse rows and their transpose, for sums over all rows; one is made for many sums."""
+
+    rows: SparseRows
+
+    @cached_property
+    def transpose(self) -> Transpose:
+        return Transpose.of(self.rows)
+
+    @property
+    def has_basis(self) -> bool:
+        """Whether the directions of the guide were made."""
+        return self.__dict__.get("basis") is not None
+
+    @cached_property
+    def basis(self) -> Basis | None:
+        """Directions in which the rows are long; None where they would take too much memory."""
+        r = self._directions
+        if r < FEWEST:
+            return None
+        ones = np.ones((len(self.rows), 1))
+        matrix = self if "transpose" in self.__dict__ else SparseMatrix(self.rows)  # its own goes
+
+        def gram(V: np.ndarray) -> np.ndarray:
+            parts = [V[at : at + self._at_once] for at in range(0, len(V), self._at_once)]
+            none = np.zeros(len(V), np.int64)
+            return np.concatenate([matrix.products(ones, none[: len(v)], v) for v in parts])
+
+        def components(V: np.ndarray) -> np.ndarray:
+            found = np.empty((len(self.rows), len(V)), np.float32)
+            for at in range(0, len(V), self._at_once):
+                part = slice(at, at + self._at_once)
+                found[:, part] = self.rows.margins(V[part])
+            return found
+
+        return Basis.of(gram, components, self.rows.d, r)
+
+    @property
+    def _directions(self) -> int:
+        """As many as take an eighth of the memory of the rows."""
+        most = self.rows.nbytes // (8 * 4 * max(1, self.rows.d, len(self.rows)))
+        return int(min(MOST, most))
+
+    @property
+    def _at_once(self) -> int:
+        """Vectors whose margins take an eighth of the memory of the rows."""
+        most = self.rows.nbytes // (8 * 8 * max(1, len(self.rows)))
+        return int(max(LANES, most // LANES * LANES))
+
+    def products_per_basis(self, k: int) -> int | None:
+        """How many products of k problems cost as much as the basis; None where there is none."""
+        if self._directions < FEWEST:
+            return None
+        vectors = self._directions + MORE
+        several = math.ceil(vectors / self._at_once) + vectors / _ALIKE
+        return math.ceil(PRODUCTS * several / (1 + k / _ALIKE))
+
+    def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
+        """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
+
+        Rows are read once, and so is their transpose if that is needed.
+        """
+        if self._scatters(len(W)):
+            return self._evaluate_one(W, weights)
+        rows, (k, _) = self.rows, W.shape
+        n, width = len(rows), padded(k)
+        table = to_columns(W)
+        slopes, curvatures = np.zeros((n, width)), np.empty((n, k))
+        weighing = np.zeros(0) if weights is None else weights
+        labels, problems = (rows.codes, weighing), (positive_codes(k), table, rows.intercept)
+        shares = shares_of(rows.indptr, k)
+        values = np.zeros((len(shares), k))
+        loss = rows.loss.compiled
+
+        def body(t: int) -> None:
+            totals = values[t], slopes, curvatures
+            margins_and_losses(rows.compressed, labels, loss, problems, totals, shares[t])
+
+        run_threads(body, len(shares))
+        return Evaluation(values.sum(axis=0), self._combined(slopes, k), curvatures)
+
+    def products(self, curvatures: np.ndarray, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """sum curvature x (x.v) of the named problem of each vector of V (j, d): one reading of the
+        rows and one of their transpose for all of them, or of the rows alone for one."""
+        if self._scatters(len(V)):
+            return self._product_of_one(curvatures, int(problems[0]), V)
+        rows, j = self.rows, len(V)
+        table, between = to_columns(V), np.zeros((len(rows), padded(j)))
+        weights = curvatures, np.asarray(problems, np.int64)
+        in_shares(
+            rows.indptr,
+            j,
+            lambda part: weighted_margins(
+                rows.compressed, weights, table, rows.intercept, between, part
+            ),
+        )
+        return self._combined(between, j)
+
+    def _scatters(self, vectors: int) -> bool:
+        """Whether every thread has a result of its own, which is small beside the rows."""
+        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 8
+        return vectors == 1 and results <= _SMALL * self.rows.nbytes
+
+    def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
+        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
+        values, gradients = np.zeros((len(shares), 1)), np.zeros((len(shares), rows.d))
+        curvatures = np.empty((len(rows), 1))
+        labels = rows.codes, np.zeros(0) if weights is None else weights
+        w = np.ascontiguousarray(W[0], dtype=np.float64)
+        problem = int(positive_codes(1)[0]), w, rows.intercept
+        loss = rows.loss.compiled
+
+        def body(t: int) -> None:
+            totals = values[t], gradients[t], curvatures
+            add_value_gradient(rows.compressed, labels, loss, problem, totals, shares[t])
+
+        run_threads(body, len(shares))
+        return Evaluation(values.sum(axis=0), gradients.sum(axis=0)[None], curvatures)
+
+    def _product_of_one(self, curvatures: np.ndarray, problem: int, V: np.ndarray) -> np.ndarray:
+        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
+        results = np.zeros((len(shares), rows.d))
+        v = np.ascontiguousarray(V[0], dtype=np.float64)
+        weights = curvatures, problem
+
+        def body(t: int) -> None:
+            add_product(rows.compressed, weights, v, rows.intercept, results[t], shares[t])
+
+        run_threads(body, len(shares))
+        return np.asarray(results.sum(axis=0)[None])
+
+    def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
+        """sum weight x for each of the first j columns of weights (n, width), (j, d)."""
+        columns, p = self.transpose, self.rows.shape[1]
+        table, out = np.empty((p, weights.shape[1])), np.empty((j, self.rows.d))
+
+        def combine(part: Share) -> None:
+            gather_rows(columns.compressed, weights, table, part)
+            from_table(table, out, part)
+
+        in_shares(columns.indptr, j, combine)
+        if self.rows.intercept:
+            out[:, p] = weights[:, :j].sum(axis=0)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Data terms at some weights: values (k,), gradients (k, d), curvatures (n, k)."""
+
+    values: np.ndarray
+    gradients: np.ndarray
+    curvatures: np.ndarray
+
+    def without(self, rows: SparseRows, places: np.ndarray, W: np.ndarray) -> "Evaluation":
+        """At the same weights W without some rows, which are at these places; no pass."""
+        values, gradients = rows.value_gradient(W)
+        curvatures = self.curvatures.copy()
+        curvatures[places] = 0.0
+        return Evaluation(self.values - values, self.gradients - gradients, curvatures)

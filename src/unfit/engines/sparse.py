@@ -1,0 +1,219 @@
+"""The engine of sparse rows on one machine: numba kernels on all its cores, no d x d array.
+
+Keeps a reference to the caller's arrays, and the same numbers once more in the order of columns.
+Sums are float64's. What was evaluated last (values, gradients, and the curvature of every row) is
+kept: when rows leave, sums at the same weights are those less the sums of these rows, without a
+pass over the others. Nothing of it is in a pickle. May know core.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from unfit.core.by_products import Systems
+from unfit.core.conjugate_gradients import Guide, Offer, unguided
+from unfit.core.factors import Factor
+from unfit.core.objective import Products, Rows
+from unfit.core.penalty import Ridge
+from unfit.core.sparse_rows import SparseRows, sparse_rows
+from unfit.core.sparse_sums import Evaluation, SparseMatrix
+from unfit.engines.base import Engine
+from unfit.errors import Unavailable
+
+# A solution is accepted when its residual r is below one of these: 1e-11 of the right-hand side, or
+# 1e-9 ridge |w|. Since the Hessian is at least ridge I, the step is then right to |r| / ridge, 1e-9
+# of the weights it is added to.
+_PRECISION, OF_WEIGHTS = 1e-11, 1e-9
+_MOST_PRODUCTS = 2000
+_FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
+_NO_HESSIAN = (
+    "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
+    "use its products (value_gradient_products), or dense rows"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What was evaluated last: at which weights, over which rows."""
+
+    weights: np.ndarray
+    mask: np.ndarray
+    found: Evaluation
+
+    def covers(self, W: np.ndarray, keep: np.ndarray) -> bool:
+        """Whether all but a few of its rows are kept, and no others, at its weights."""
+        if not np.array_equal(self.weights, W) or (keep & ~self.mask).any():
+            return False
+        left = np.count_nonzero(self.mask) - np.count_nonzero(keep)
+        return bool(left <= _FEW * len(keep))
+
+
+class SparseEngine(Engine):
+    """SparseRows of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
+
+    name = "sparse"
+    takes_sample_weight: ClassVar[bool] = True
+    takes_sparse: ClassVar[bool] = True
+    forms_hessian: ClassVar[bool] = False
+
+    def __init__(self, rows: Rows, n_classes: int) -> None:
+        if not isinstance(rows, SparseRows):
+            raise Unavailable(
+                "The engine 'sparse' holds sparse rows and these are dense; give a scipy.sparse "
+                "matrix, or use another engine."
+            )
+        super().__init__(rows, n_classes)
+        self._matrix = SparseMatrix(rows)
+        # Kept apart, so that a deletion on trial does not change what the next one starts from.
+        self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
+        self._on_trial: _Known | None = None  # of a mask
+        self._last: Evaluation | None = None  # whatever was asked for last
+
+    @property
+    def rows(self) -> SparseRows:
+        return self._matrix.rows
+
+    def copied(self) -> Self:
+        other = self.shared()
+        other._matrix = SparseMatrix(self.rows.copied())
+        other.codes, other.sample_weight = other.rows.codes, other.rows.sample_weight
+        return other
+
+    def miniature(self, n: int) -> Engine:
+        rng = np.random.default_rng(0)
+        classes, p = 2 if self.k == 1 else 3, min(self.d - self.intercept, 64)
+        X = sparse.random_array((n, p), density=0.5, rng=rng, dtype=self.dtype, format="csr")
+        codes = np.arange(n, dtype=self.codes.dtype) % classes
+        like = Rows(np.zeros((0, p)), codes, self.intercept, self.loss)
+        return SparseEngine(sparse_rows(X, like), classes)
+
+    @property
+    def compiled_for(self) -> Hashable:
+        return super().compiled_for, self.rows.indices.dtype
+
+    def take(self, rows: np.ndarray) -> SparseRows:
+        return self.rows.take(rows)
+
+    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.take(rows).margins(W)
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        return True
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+
+    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+
+    def value_gradient_sum(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        found = self._evaluated(W, mask)
+        return found.values.copy(), found.gradients.copy()
+
+    def value_gradient_products(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, Products]:
+        found = self._evaluated(W, mask)
+        return found.values.copy(), found.gradients.copy(), self._products(found)
+
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
+        found = self._evaluated(W, mask)
+        basis, products = self._matrix.basis, self._products(found)
+
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        systems = Systems(
+            products=regularised,
+            guide=unguided if basis is None else basis.guide(found.curvatures, _number(ridge)),
+            precision=_PRECISION,
+            most=_MOST_PRODUCTS,
+            dtype=np.dtype(np.float64),
+            enough=self._enough(ridge, W),
+        )
+        return systems.factors(self.k)
+
+    def guide(self, mask: np.ndarray | None, ridge: Ridge) -> Guide | None:
+        return self._fresh_guide(ridge) if self._matrix.has_basis else None
+
+    def offer(self, mask: np.ndarray | None, ridge: Ridge) -> Offer | None:
+        products = self._matrix.products_per_basis(self.k)
+        return (
+            None
+            if products is None
+            else Offer(make=lambda W: self._fresh_guide(ridge), products=products)
+        )
+
+    def _fresh_guide(self, ridge: Ridge) -> Products:
+        """Of the Hessians that were evaluated last, whenever it is used."""
+        basis = self._matrix.basis
+        assert basis is not None
+        made: list[tuple[Evaluation, Products]] = []
+
+        def guide(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+            found = self._last
+            assert found is not None
+            if not made or made[0][0] is not found:
+                made[:] = [(found, basis.guide(found.curvatures, _number(ridge)))]
+            return made[0][1](problems, vectors)
+
+        return guide
+
+    def _enough(self, ridge: Ridge, W: np.ndarray) -> np.ndarray | None:
+        """Residuals that are small beside the ridge; None where not all columns have it."""
+        if isinstance(ridge, np.ndarray):
+            return None
+        return np.asarray(OF_WEIGHTS * ridge * np.linalg.norm(W, axis=1))
+
+    def _products(self, found: Evaluation) -> Products:
+        matrix, curvatures = self._matrix, found.curvatures
+
+        def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            self.rows_read += len(self)  # those that have left too, with weight 0
+            return matrix.products(curvatures, problems, V)
+
+        return products
+
+    def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
+        self._last = self._found(W, mask)
+        return self._last
+
+    def _found(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
+        """Everything at W: without a pass where it is known but for a few rows that have left."""
+        keep = self.remaining if mask is None else mask
+        for known in (self._at_model, self._on_trial):
+            if known is not None and known.covers(W, keep):
+                return self._less(known, keep)
+        self.rows_read += int(np.count_nonzero(keep))
+        found = self._matrix.evaluate(W, self._weights(keep))
+        known = _Known(W.copy(), keep.copy(), found)
+        if mask is None:
+            self._at_model = known
+        else:
+            self._on_trial = known
+        return found
+
+    def _weights(self, keep: np.ndarray) -> np.ndarray | None:
+        """How much each row counts: 0 for those left out; None where all count once."""
+        if self.sample_weight is not None:
+            return np.asarray(keep * self.sample_weight)
+        return None if keep.all() else keep.astype(np.float64)
+
+    def _less(self, known: _Known, keep: np.ndarray) -> Evaluation:
+        gone = np.flatnonzero(known.mask & ~keep)
+        if gone.size == 0:
+            return known.found
+        return known.found.without(self.take(gone), gone, known.weights)
+
+
+def _number(ridge: Ridge) -> float:
+    """For a guide, which need not know of an intercept without a penalty."""
+    return float(np.max(ridge))
