@@ -15,7 +15,7 @@ from unfit.core.deleted_sums import (
 )
 from unfit.core.dual import Gram
 from unfit.core.losses import LOGISTIC, SquaredError, SquaredHinge
-from unfit.core.objective import Rows, hessian_sum, joined, root_weighted, value_gradient_sum
+from unfit.core.objective import Rows, hessian_sum, root_weighted, value_gradient_sum
 from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics
 from unfit.engines.base import make_engine
@@ -106,8 +106,8 @@ def test_a_pickled_engine_has_the_weights_of_what_remains_and_no_others():
 def test_rows_that_are_joined_keep_their_weights():
     rows, _, W = weighted(6, n=60)
     one, other = rows.take(np.arange(20)), rows.take(np.arange(20, 60))
-    close(value_gradient_sum(joined(one, other), W)[1], value_gradient_sum(rows, W)[1])
-    assert joined(one, other).total_weight == rows.total_weight
+    close(value_gradient_sum(one.joined(other), W)[1], value_gradient_sum(rows, W)[1])
+    assert one.joined(other).total_weight == rows.total_weight
 
 
 def test_rows_fewer_than_columns_are_weighted_in_their_gram_matrix():

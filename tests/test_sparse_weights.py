@@ -1,0 +1,50 @@
+"""Sample weights, C and a free intercept with sparse rows: what dense rows give."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import unfit
+
+OBJECTIVES = [
+    {},
+    {"C": 0.5},
+    {"C": 0.5, "penalize_intercept": False},
+    {"penalize_intercept": False},
+    {"class_weight": {0: 1.0, 1: 2.5, 2: 0.5}},
+]
+
+
+@pytest.fixture(scope="module")
+def weighted() -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((400, 60), density=0.1, rng=rng, format="csr")
+    D = X.toarray()
+    noisy = D @ rng.standard_normal(60) + 0.1 * rng.standard_normal(400)
+    return X, (noisy > 0).astype(int) + (D[:, 0] > 0.1), rng.integers(0, 4, 400).astype(float)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=str)
+@pytest.mark.parametrize("method", ["fisher", "influence", "newton", "retrain"])
+def test_sparse_rows_are_weighted_as_dense_ones(weighted, method, objective) -> None:
+    X, y, s = weighted
+    gone = np.flatnonzero(s > 0)[:7]
+    found = []
+    for rows in (X, X.toarray()):
+        clf = unfit.LogisticRegression(method, dtype="float64", tol=1e-12, **objective)
+        clf.fit(rows, y, s).unlearn(gone)
+        found.append(np.column_stack([clf.coef_, clf.intercept_]))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-8, atol=1e-8)
+
+
+def test_a_weight_of_two_is_the_row_twice_and_zero_is_no_row(weighted) -> None:
+    X, y, s = weighted
+    weighed = unfit.LogisticRegression("retrain", dtype="float64", tol=1e-12).fit(X, y, s)
+    places = np.repeat(np.arange(400), s.astype(int))
+    repeated = unfit.LogisticRegression("retrain", dtype="float64", tol=1e-12)
+    repeated.fit(X[places], y[places])
+    np.testing.assert_allclose(weighed.coef_, repeated.coef_, rtol=1e-8, atol=1e-8)
+    gone = np.flatnonzero(s > 0)[:5]
+    weighed.unlearn(gone)
+    repeated.unlearn(np.flatnonzero(np.isin(places, gone)))
+    np.testing.assert_allclose(weighed.coef_, repeated.coef_, rtol=1e-8, atol=1e-8)
