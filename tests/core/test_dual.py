@@ -11,7 +11,9 @@ from scipy.linalg import eigh
 import reference
 import unfit
 from unfit.core.dual import Gram
+from unfit.core.losses import SquaredHinge
 from unfit.core.objective import Rows
+from unfit.core.penalty import Penalty
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 
@@ -52,6 +54,61 @@ def test_solves_and_roots_are_those_of_the_dense_hessian(n, p, ridge, seed, inte
     values, vectors = eigh(H)
     root = vectors @ (values.clip(ridge) ** -0.25 * (vectors.T @ b))
     assert np.linalg.norm(factor.inverse_fourth_root(b) - root) <= 1e-7 * np.linalg.norm(root)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(2, 40),
+    p=st.integers(1, 60),
+    ridge=st.sampled_from([1e-4, 1e-2, 1.0, 1e3]),
+    seed=st.integers(0, 99),
+    weighted=st.booleans(),
+)
+def test_a_free_intercept_is_that_of_the_dense_hessian(n, p, ridge, seed, weighted):
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.1, 3.0, n)
+    rows = Rows(
+        rng.standard_normal((n, p)),
+        np.zeros(n, np.int32),
+        True,
+        sample_weight=weights if weighted else None,
+    )
+    mask = rng.random(n) < 0.8
+    mask[0] = True
+    w = rng.standard_normal((1, p + 1))
+    diagonal = Penalty(0.0, ridge, intercept=False).diagonal(1, p + 1)
+    (factor,) = Gram.of(rows, np.ones(n, np.bool_)).factors(w, mask, diagonal)
+    dense = reference.with_ones(rows.X[mask], True)
+    chance = 1 / (1 + np.exp(-dense @ w[0]))
+    curvature = chance * (1 - chance) * (weights[mask] if weighted else 1)
+    H = dense.T @ (curvature[:, None] * dense) + np.diag(diagonal)
+    b = rng.standard_normal(p + 1)
+    np.testing.assert_allclose(factor.product(b), H @ b, rtol=1e-9, atol=1e-9)
+    x = factor.solve(b)
+    assert np.linalg.norm(H @ x - b) <= 1e-9 * np.linalg.norm(b)
+    values, vectors = eigh(H)
+    root = vectors @ (values**-0.25 * (vectors.T @ b))
+    assert np.linalg.norm(factor.inverse_fourth_root(b) - root) <= 1e-6 * np.linalg.norm(root)
+
+
+def test_an_intercept_that_nothing_holds_is_an_error_with_a_remedy():
+    X = np.full((3, 4), 10.0)
+    rows = Rows(X, np.ones(3, np.int32), True, SquaredHinge())
+    mask, w = np.ones(3, np.bool_), np.ones((1, 5))  # all margins are beyond the hinge
+    diagonal = Penalty(0.0, 1.0, intercept=False).diagonal(1, 5)
+    (factor,) = Gram.of(rows, mask).factors(w, mask, diagonal)
+    with pytest.raises(np.linalg.LinAlgError, match="nothing holds the intercept; penalise it"):
+        factor.solve(np.ones(5))
+
+
+def test_no_square_of_columns_is_made_for_a_free_intercept():
+    X, codes = problem(n=60, p=3000)
+    clf = unfit.LogisticRegression(C=1.0, penalize_intercept=False).fit(X, codes)
+    tracemalloc.start()
+    clf.fit(X, codes).unlearn([1, 2, 3])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3001**2 * 4
 
 
 @pytest.mark.parametrize("classes", [2, 3])

@@ -98,7 +98,7 @@ class Retraining:
             return value + linear, gradient + of_deleted + ridge * W + linear_term
 
         def hessian(W: np.ndarray) -> Iterable[np.ndarray | Factor]:
-            if n < data.d and data.wide() and not isinstance(ridge, np.ndarray):
+            if n < data.d and data.wide():
                 return all_rows().factors(W, np.ones(n, np.bool_), ridge)
             both = data.hessian_sum(W) + objective.hessian_sum(deleted, W)
             return with_ridge(both, ridge)

@@ -116,7 +116,7 @@ class CpuEngine(Engine):
         return n < self.d and self.d >= WIDE_FROM
 
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
-        if isinstance(ridge, np.ndarray) or not self.wide(mask):
+        if not self.wide(mask):
             return super().factors(W, mask, ridge)
         keep = self.remaining if mask is None else mask
         self._read(keep)

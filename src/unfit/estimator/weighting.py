@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from unfit.core.class_weights import balanced_weights, named_weights
 from unfit.selection import some
 
 
@@ -48,24 +49,9 @@ def checked_class_weight(
     if class_weight is None:
         return np.ones(len(classes))
     if class_weight == "balanced":
-        counts = np.bincount(codes, weights=sample_weight, minlength=len(classes))
-        return np.asarray(counts.sum() / (len(classes) * counts))
+        return balanced_weights(np.bincount(codes, weights=sample_weight, minlength=len(classes)))
     assert isinstance(class_weight, Mapping)
-    names = classes.tolist()
-    unknown = [name for name in class_weight if name not in names]
-    if unknown:
-        raise ValueError(
-            f"class_weight names {some(np.array(unknown, object))}, which y does not hold; its "
-            f"classes are {some(classes)}"
-        )
-    found = np.array([float(class_weight.get(name, 1.0)) for name in names])
-    wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
-    if len(wrong):
-        raise ValueError(
-            f"class_weight must be finite and above 0; class {names[wrong[0]]!r} has "
-            f"{found[wrong[0]]:g}: leave its rows out to do without it"
-        )
-    return found
+    return named_weights(class_weight, classes.tolist())
 
 
 def require_every_class(

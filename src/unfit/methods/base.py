@@ -149,12 +149,16 @@ class State:
             arrays["centre"] = self.kept_centre
         if self.linear_term is not None:
             arrays["tilt"] = self.linear_term
-        if self.statistics is not None and self.statistics.plain:
+        if self.statistics is not None:
+            known, penalty = self.statistics, self.statistics.penalty
             arrays |= {
-                "gradient_sum": self.statistics.gradient_sum,
-                "hessian_sum": self.statistics.hessian_sum,
-                "l2": np.array(self.statistics.penalty.per_row),
+                "gradient_sum": known.gradient_sum,
+                "hessian_sum": known.hessian_sum,
+                "l2": np.array(penalty.per_row),
             }
+            if not known.plain:
+                parts = [penalty.constant, float(penalty.intercept), known.total_weight]
+                arrays["penalty"] = np.array(parts)
         if self.run is not None:
             plan = self.run.plan
             arrays |= {
@@ -172,13 +176,14 @@ class State:
         statistics = run = None
         centre = arrays.get("centre")
         if "hessian_sum" in arrays:
+            constant, intercept, total = arrays.get("penalty", (0.0, 1.0, n))
             statistics = Statistics(
                 weights if centre is None else centre,
                 arrays["gradient_sum"],
                 arrays["hessian_sum"],
                 n,
-                float(n),
-                Penalty(float(arrays["l2"])),
+                float(total),
+                Penalty(float(arrays["l2"]), float(constant), bool(intercept)),
             )
         if "trajectory" in arrays:
             seed, epochs, batch_size = (int(v) for v in arrays["plan_whole"])

@@ -320,4 +320,4 @@ def _encoded(
 def _rows(X: np.ndarray, texts: list[str], model: Model) -> Rows:
     place = {name: i for i, name in enumerate(model.card.classes)}
     codes = np.array([place.get(text, -1) for text in texts], np.int32)
-    return model.card.rows(X, codes)
+    return model.card.training_rows(X, codes)

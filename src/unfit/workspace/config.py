@@ -164,6 +164,20 @@ class ModelTable:
     method: Annotated[MethodName, Field(description="how it unlearns")] = "fisher"
     loss: Annotated[LossName, Field(description="what training minimises")] = "logistic"
     l2: Annotated[Positive, Field(description="ridge penalty per row")] = 1e-4
+    C: Annotated[
+        Positive | None,
+        Field(description="instead of l2: a penalty of 1 / C, whatever the rows", examples=[1.0]),
+    ] = None
+    penalize_intercept: Annotated[
+        bool, Field(description="false: the penalty leaves the constant column out")
+    ] = True
+    class_weight: Annotated[
+        Literal["none", "balanced"] | dict[str, Positive],
+        Field(
+            description="of the rows of each class: none, balanced (fitted at every training, and "
+            "rounded), or a number for each"
+        ),
+    ] = "none"
     sigma: Annotated[
         NotNegative, Field(description="noise; more hides more and costs accuracy")
     ] = 0.0
@@ -194,7 +208,7 @@ class ModelTable:
     def settings(self) -> "Settings":
         from unfit.methods import OFFERED, Settings
 
-        given = {name: getattr(self, name) for name in OFFERED if hasattr(self, name)}
+        given = {name: getattr(self, name) for name in OFFERED}
         return Settings(**given, options=tuple(sorted(self.options.items())))
 
 
@@ -329,7 +343,8 @@ class Config:
     def check_method(self) -> None:
         """Refuse settings that the method cannot work with. Imports what computes."""
         settings = self.model.settings()
-        METHODS[self.model.method](settings)
+        method = METHODS[self.model.method](settings)
+        self._check_objective(method.solver == "sgd", method.replays)
         if self.certify.epsilon is None:
             return
         from unfit.certify import certified_settings
@@ -339,6 +354,22 @@ class Config:
             certified_settings(settings)
         except ValueError as error:
             raise BadInput(f"{CONFIG_FILE}: certify: {error}") from None
+
+    def _check_objective(self, sgd: bool, replays: bool) -> None:
+        """Refuse weights and penalties that the solver or a certificate does not allow."""
+        model, certified = self.model, self.certify.epsilon is not None
+        weighted, free = model.class_weight != "none", not model.penalize_intercept
+        wrong = [
+            (model.C is not None and model.l2 != ModelTable.l2, "C", "l2 is given, too; keep one"),
+            (weighted and sgd, "class_weight", "SGD counts rows, not weights; use solver newton"),
+            (free and sgd, "penalize_intercept", "SGD penalises all weights; use solver newton"),
+            (model.C is not None and replays, "C", f"{model.method} needs a penalty per row: l2"),
+            (weighted and certified, "class_weight", "certificates state no weights of classes"),
+            (model.C is not None and certified, "C", "certificates state l2, the penalty per row"),
+        ]
+        for found, key, reason in wrong:
+            if found:
+                raise BadInput(f"{CONFIG_FILE}: model.{key} cannot be used: {reason}")
 
     def feature_columns(self) -> list[Column]:
         return [_column(name, table) for name, table in self.columns.items()]

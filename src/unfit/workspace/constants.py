@@ -5,14 +5,16 @@ file holds them, because the rows that remain say the same. Held-out rows do not
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from unfit.core.class_weights import balanced_weights, named_weights
 from unfit.data.constants import Sums, lengths_of, refitted, sums_of
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import BLOCK, Encoded, Encoding
+from unfit.errors import CannotTrain
 
 SHOWN = 3  # reasons that a decision names
 UNROUNDED = (
@@ -227,3 +229,22 @@ def verdict(columns: Sequence[str]) -> str:
         f"not forgotten: the constants of {', '.join(named[:SHOWN])}{more} are not those of a fit "
         "on the rows that remain; run `unfit retrain`"
     )
+
+
+def class_weights(
+    asked: str | Mapping[str, float], classes: Sequence[str], codes: np.ndarray
+) -> tuple[float, ...] | None:
+    """The weight of each class as unfit.toml asks for them; None for "none".
+
+    Balanced ones are of the training rows that are there, of which codes are the classes, and are
+    rounded to two digits as other constants are, so that single rows seldom change them.
+    """
+    if asked == "none":
+        return None
+    if isinstance(asked, str):
+        counts = np.bincount(codes, minlength=len(classes))
+        return tuple(float(f"{weight:.1e}") for weight in balanced_weights(np.maximum(counts, 1)))
+    try:
+        return tuple(named_weights(asked, list(classes)).tolist())
+    except ValueError as error:
+        raise CannotTrain(f"model.class_weight: {error}") from None

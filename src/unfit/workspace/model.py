@@ -20,11 +20,11 @@ from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
-from unfit.workspace.constants import Changes, RunningSums
+from unfit.workspace.constants import Changes, RunningSums, class_weights
 from unfit.workspace.layout import Layout
 
 CARD_FORMAT = 2  # 1: constants were not rounded
-_STATISTICS = ("gradient_sum", "hessian_sum", "l2")
+_STATISTICS = ("gradient_sum", "hessian_sum", "l2", "penalty")
 _warmed: set[object] = set()
 
 
@@ -32,7 +32,8 @@ _warmed: set[object] = set()
 class Card:
     """What a model means: its method, settings and loss, its classes, the encoding of its rows.
 
-    promise: what certificates claim of every release; None where there are none.
+    promise: what certificates claim of every release; None where there are none. class_weights: in
+    the order of the classes; None where all are 1. balanced: whether they were fitted to the rows.
     """
 
     method: str
@@ -43,6 +44,8 @@ class Card:
     label: str
     encoding: Encoding
     promise: Promise | None = None
+    class_weights: tuple[float, ...] | None = None
+    balanced: bool = False
 
     @property
     def k(self) -> int:
@@ -55,6 +58,13 @@ class Card:
     def rows(self, X: np.ndarray, codes: np.ndarray) -> Rows:
         """Encoded rows with their class codes, as this model takes them."""
         return Rows(X, codes, self.fit_intercept, self.loss)
+
+    def training_rows(self, X: np.ndarray, codes: np.ndarray) -> Rows:
+        """The same, with the weight of each row in the objective."""
+        if self.class_weights is None:
+            return self.rows(X, codes)
+        weights = np.array([*self.class_weights, 1.0])[codes]  # the last one for unknown classes
+        return replace(self.rows(X, codes), sample_weight=weights)
 
     def make_method(self) -> Method:
         return METHODS.find(self.method)(self.settings, refine=True)
@@ -71,14 +81,20 @@ class Card:
             "encoding": self.encoding.to_json(),
             "constants": asdict(explained(self.encoding)),
             **({} if self.promise is None else {"promise": asdict(self.promise)}),
+            **self._weights_to_json(),
         }
+
+    def _weights_to_json(self) -> dict[str, Any]:
+        if self.class_weights is None:
+            return {}
+        return {"class_weights": list(self.class_weights), "balanced": self.balanced}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Card":
         if content.get("format") not in (1, CARD_FORMAT):
             raise Damaged("the model card was written by another version of unfit")
         loss = LOSSES.find(content.get("loss", "logistic"))()  # older cards do not name it
-        promise = content.get("promise")
+        promise, weights = content.get("promise"), content.get("class_weights")
         try:
             return cls(
                 method=content["method"],
@@ -89,6 +105,8 @@ class Card:
                 label=content["label"],
                 encoding=Encoding.from_json(content["encoding"]),
                 promise=None if promise is None else Promise(**promise),
+                class_weights=None if weights is None else tuple(map(float, weights)),
+                balanced=bool(content.get("balanced", False)),
             )
         except (KeyError, TypeError) as error:
             raise Damaged(f"the model card has no valid entry {error}") from None
@@ -178,7 +196,20 @@ class Model:
 
     def constants_without(self, positions: np.ndarray) -> Changes:
         """What it means for the constants that some positions leave."""
-        return self.sums.changes(self.card.encoding, self.live, positions)
+        found = self.sums.changes(self.card.encoding, self.live, positions)
+        due = self._balance_without(positions)
+        return found if due is None else replace(found, due=(*found.due, due))
+
+    def _balance_without(self, positions: np.ndarray) -> str | None:
+        """Why class weights that were fitted must be fitted anew when some positions leave."""
+        if not self.card.balanced:
+            return None
+        mask, n = self.live.copy(), self.dataset.n_train
+        mask[positions] = False
+        weights = class_weights("balanced", self.card.classes, self.data.codes[mask[:n]])
+        if weights == self.card.class_weights:
+            return None
+        return "the balanced weights of the classes are others on the rows that remain"
 
     def card_without(self, positions: np.ndarray) -> Card:
         """The card when some positions leave: without names that too few rows hold."""
@@ -235,7 +266,7 @@ def engine_of(dataset: Dataset, card: Card, class_of_label: np.ndarray, live: np
     """The training rows that remain, where they lie. live: mask over all rows."""
     n = dataset.n_train
     codes = class_of_label[dataset["labels"][:n]]
-    data = make_engine(card.rows(dataset.rows()[:n], codes), len(card.classes))
+    data = make_engine(card.training_rows(dataset.rows()[:n], codes), len(card.classes))
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)

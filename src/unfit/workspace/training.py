@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +43,7 @@ from unfit.store.records import (
 )
 from unfit.workspace import purge
 from unfit.workspace.certification import EntryMaker, Release
+from unfit.workspace.constants import class_weights
 from unfit.workspace.list_format import Content
 from unfit.workspace.model import (
     Card,
@@ -166,6 +167,9 @@ class Training:
         )
         dataset = Dataset(self.session.layout.generation(written.generation))
         of_label, live = class_codes(dataset, card.classes), dataset.live
+        labels = of_label[dataset["labels"][: dataset.n_train]][live[: dataset.n_train]]
+        weights = class_weights(choices.class_weight, card.classes, labels)
+        card = replace(card, class_weights=weights, balanced=choices.class_weight == "balanced")
         data = engine_of(dataset, card, of_label, live)
         test = held_out(dataset, card, of_label)
         rng = self.session.rng(self.number)
@@ -190,7 +194,8 @@ class Training:
         except np.linalg.LinAlgError as error:
             raise CannotTrain(f"training failed: {error}") from None
         if method.solver == "sgd":
-            too_long = overshooting(data, method.settings.learning_rate, method.settings.l2)
+            l2 = method.penalty(data).per_row_of(data.n_remaining)
+            too_long = overshooting(data, method.settings.learning_rate, l2)
             if too_long is not None:
                 log.warning("%s", too_long)
         model = Model(
