@@ -1,8 +1,9 @@
 """scikit-learn's solvers, driven to the same residual as ours: |gradient sum| <= residual n.
 
 Their tolerances mean other things, so each solver gets the loosest one of a list that reaches the
-residual; one that float32's rounding keeps from it gets the rows in float64. The intercept is a column of ones with the rest, as in our objective; more than two
-classes are fitted one against the rest, one after the other.
+residual; one that float32's rounding keeps from it gets the rows in float64. The intercept is a
+column of ones with the rest, as in our objective; more than two classes are fitted one against the
+rest, one after the other.
 """
 
 import time
