@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from unfit.core.by_products import (
-    Systems,
-    guide_of,
-    inverse_fourth_root_each,
-    solve_each,
-)
+from unfit.core.by_products import Systems, guide_of
 from unfit.core.factors import Cholesky, Inverse, Spectrum, TooFar
 
 K, D = 3, 40
@@ -35,6 +30,14 @@ def systems(hessians, guide=None, most=200, precision=1e-11):
         products=products, guide=guide, precision=precision, most=most, dtype=np.dtype(np.float64)
     )
     return made, asked
+
+
+def solve_each(factors, rhs):
+    return factors[0].solve_each(factors, rhs)
+
+
+def inverse_fourth_root_each(factors, b):
+    return factors[0].inverse_fourth_root_each(factors, b)
 
 
 def test_problems_are_solved_in_lockstep():

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unfit.core.by_products import Systems, guide_of, solve_each
+from unfit.core.by_products import Systems, guide_of
 from unfit.core.conjugate_gradients import Products
 from unfit.core.deleted_sums import gradient_and_roots, gradient_by_blas
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, Spectrum, TooFar
@@ -97,7 +97,7 @@ class OneStep(Method):
         target = self.along.remaining * gradient_remaining
         if self.along.deleted:
             target = target + self.along.deleted * gradient_deleted
-        return np.asarray(weights + solve_each(factors, target))
+        return np.asarray(weights + factors[0].solve_each(factors, target))
 
     def noise_of(
         self, factors: Sequence[Factor], d: int, rng: np.random.Generator
@@ -255,15 +255,20 @@ class OneStep(Method):
     ) -> State:
         """The step by products with the Hessian, guided by whatever is known of it."""
         W, left = state.weights, state.n - len(rows)
+        ridge = self.settings.l2 * left
         guides, after = self._guides(state, rows)
-        _, gradient, products = objective.value_gradient_products(W)
+        _, sums, products = objective.data.value_gradient_products(W, objective.mask)
+        gradient = sums + ridge * W
 
-        def regularised(c: int) -> Product:
-            return lambda v: np.asarray(products(np.array([c]), v[None])[0])
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        def of_one(c: int) -> Product:
+            return lambda v: np.asarray(regularised(np.array([c]), v[None])[0])
 
         def step(guides: Sequence[Factor]) -> np.ndarray:
             refined = [
-                Refined(guide, regularised(c), float(np.linalg.norm(W[c])))
+                Refined(guide, of_one(c), float(np.linalg.norm(W[c])))
                 for c, guide in enumerate(guides)
             ]
             return self.step(W, gradient, of_deleted, refined)
@@ -275,7 +280,7 @@ class OneStep(Method):
                 pass
         if batch.guides.lead(objective):
             try:
-                factors = self._by_products(objective, products, batch.guides)
+                factors = self._by_products(objective, regularised, batch.guides)
                 return moved(state, self.step(W, gradient, of_deleted, factors), left)
             except TooFar:
                 pass
