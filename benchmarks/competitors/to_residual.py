@@ -46,9 +46,9 @@ def _loosest(
 ) -> float | None:
     """Seconds with the first tolerance that reaches the residual; None if none does."""
     for tolerance in _TOLERANCES:
-        seconds, left = min(_fit(X, codes, solver, tolerance, start) for _ in range(2))
+        seconds, left = _fit(X, codes, solver, tolerance, start)
         if left <= residual:
-            return seconds
+            return min(seconds, _fit(X, codes, solver, tolerance, start)[0])
     return None
 
 
