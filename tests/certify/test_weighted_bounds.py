@@ -6,8 +6,21 @@ import numpy as np
 import pytest
 
 import unfit
+from unfit.certify.known import Leaving
 from unfit.core.objective import Rows, hessian_sum, value_gradient_sum
 from unfit.core.penalty import Penalty, with_ridge
+
+
+def test_rows_that_leave_count_as_often_as_they_weigh() -> None:
+    rng = np.random.default_rng(0)
+    X, codes = rng.standard_normal((20, 3)), rng.integers(0, 3, 20).astype(np.int32)
+    times = rng.integers(0, 4, 20)
+    weighted = Rows(X, codes, True, sample_weight=times.astype(float))
+    repeated = Rows(X, codes, True).take(np.arange(20).repeat(times))
+    W, step = rng.standard_normal((2, 3, 4))
+    one, other = Leaving.of(weighted, W), Leaving.of(repeated, W)
+    np.testing.assert_allclose(one.gradient(), other.gradient())
+    np.testing.assert_allclose(one.product(step), other.product(step))
 
 
 def optimum(rows: Rows, penalty: Penalty, start: np.ndarray) -> np.ndarray:
