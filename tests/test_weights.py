@@ -48,7 +48,7 @@ def places_of_copies(times, rows):
     return np.flatnonzero(np.isin(np.repeat(np.arange(len(times)), times), rows))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     kind=kinds,

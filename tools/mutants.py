@@ -48,6 +48,27 @@ MUTANTS = (
         tests=("tests/methods/test_dense.py",),
     ),
     Mutant(
+        breaks="a constant penalty stays when rows leave",
+        file="core/statistics.py",
+        right="with_ridge(self.hessian_sum + sign * other.hessian_sum, -sign * constant),",
+        wrong="self.hessian_sum + sign * other.hessian_sum,",
+        tests=("tests/core/test_penalty.py",),
+    ),
+    Mutant(
+        breaks="the penalty per row counts sample weights",
+        file="engines/base.py",
+        right="return float(self.sample_weight[self.remaining if mask is None else mask].sum())",
+        wrong="return float(self.n_remaining if mask is None else np.count_nonzero(mask))",
+        tests=("tests/test_weights.py",),
+    ),
+    Mutant(
+        breaks="balanced weights are frozen at fit, and forgetting changes nothing else",
+        file="estimator/linear.py",
+        right="weights = None if old.sample_weight is None else old.sample_weight[remaining]",
+        wrong="weights = None",
+        tests=("tests/test_weights.py",),
+    ),
+    Mutant(
         breaks="a pickle holds the remaining rows alone",
         file="engines/cpu.py",
         right="return rows if self.remaining.all() else rows.take(self.remaining)",

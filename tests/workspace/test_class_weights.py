@@ -1,6 +1,7 @@
 """Weights of classes, C and a free intercept in a workspace: trained, forgotten and audited."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,16 @@ def test_balanced_weights_are_fitted_at_every_training_and_follow_erasures(tmp_p
             decision = session.store.decisions.find(last=1)[0]
         assert decision.action == "retrain"
         assert "balanced weights of the classes" in decision.reason
+
+
+def test_an_audit_finds_balanced_weights_that_remember(tmp_path: Path) -> None:
+    with make(tmp_path / "w", None, edit=edited(class_weight='"balanced"')).open() as ws:
+        with ws.session() as session:
+            model = session.open_model()
+            model.card = replace(model.card, class_weights=(9.0, 1.0))
+        found = ws.audit(random_state=0)
+        assert found.outcome == "not forgotten"
+        assert "the constants of the balanced weights of classes are not those" in found.verdict
 
 
 def test_balanced_weights_have_two_digits() -> None:

@@ -29,7 +29,7 @@ from unfit.progress import ProgressCallback
 from unfit.store.records import IdKind, Version
 from unfit.store.store import Store
 from unfit.workspace.config import Config
-from unfit.workspace.constants import differing
+from unfit.workspace.constants import CLASS_WEIGHTS, differing
 from unfit.workspace.constants import verdict as constants_verdict
 from unfit.workspace.model import Model
 from unfit.workspace.requests import forgotten_before
@@ -203,7 +203,7 @@ def gather(session: Session, deleted: Path | None) -> Evidence:
         deleted=rows,
         deleted_from=origin,
         n_deleted=sum(v.deleted for v in session.store.versions.find()),
-        constants=differing(model.card.encoding, model.dataset, model.live),
+        constants=_differing(model),
         claim=_claim_of(model),
     )
 
@@ -299,6 +299,13 @@ def _from_window(folder: Path, model: Model) -> Rows:
         texts += labels
     width = model.card.encoding.width
     return _rows(np.concatenate(parts) if parts else np.empty((0, width), np.float32), texts, model)
+
+
+def _differing(model: Model) -> tuple[str, ...]:
+    """What was fitted to the rows and would be other on those that remain."""
+    columns = differing(model.card.encoding, model.dataset, model.live)
+    unbalanced = model.balance_without(np.empty(0, np.int64)) is not None
+    return (*columns, CLASS_WEIGHTS) if unbalanced else columns
 
 
 def _encoded(

@@ -17,6 +17,7 @@ from unfit.data.encoding import BLOCK, Encoded, Encoding
 from unfit.errors import CannotTrain
 
 SHOWN = 3  # reasons that a decision names
+CLASS_WEIGHTS = "[model] class_weight"  # beside the names of columns, in audits
 UNROUNDED = (
     "the constants on the model's card were fitted by an earlier version of unfit, which did not "
     "round them"
@@ -223,7 +224,8 @@ def _compare_categories(
 
 def verdict(columns: Sequence[str]) -> str:
     """What an audit says of columns that differ."""
-    named = ["the norm bound" if name == "" else f"column {name!r}" for name in columns]
+    others = {"": "the norm bound", CLASS_WEIGHTS: "the balanced weights of classes"}
+    named = [others.get(name, f"column {name!r}") for name in columns]
     more = f" and {len(named) - SHOWN} more" if len(named) > SHOWN else ""
     return (
         f"not forgotten: the constants of {', '.join(named[:SHOWN])}{more} are not those of a fit "

@@ -197,10 +197,10 @@ class Model:
     def constants_without(self, positions: np.ndarray) -> Changes:
         """What it means for the constants that some positions leave."""
         found = self.sums.changes(self.card.encoding, self.live, positions)
-        due = self._balance_without(positions)
+        due = self.balance_without(positions)
         return found if due is None else replace(found, due=(*found.due, due))
 
-    def _balance_without(self, positions: np.ndarray) -> str | None:
+    def balance_without(self, positions: np.ndarray) -> str | None:
         """Why class weights that were fitted must be fitted anew when some positions leave."""
         if not self.card.balanced:
             return None
