@@ -10,7 +10,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import people
 from unfit.data.columns import Column
 from unfit.data.constants import fit
-from unfit.data.encoding import Encoding, Reader
+from unfit.data.encoding import Encoding
+from unfit.data.reader import Reader
 from unfit.data.values import Vocabulary
 from unfit.errors import BadInput, Damaged
 
