@@ -13,8 +13,8 @@ import people
 from unfit.data.columns import Column
 from unfit.data.constants import fit
 from unfit.data.encoding import Encoded, Encoding
-from unfit.data.reader import Reader
 from unfit.data.objects import ObjectEncoder
+from unfit.data.reader import Reader
 from unfit.data.values import UNSEEN
 from unfit.errors import BadInput
 

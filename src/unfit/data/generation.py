@@ -7,10 +7,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from unfit import disk
+from unfit.data.checked_files import write_checked
 from unfit.data.columns import BAGS, Column
 from unfit.data.constants import fit
 from unfit.data.csr import Csr, ends
-from unfit.data.checked_files import write_checked
 from unfit.data.dataset import DTYPES, FORMAT, SPARSE_FORMAT, Raw
 from unfit.data.encoding import BLOCK, Encoding
 from unfit.data.raw_rows import RawRows

@@ -14,7 +14,7 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from unfit import disk
-from unfit.data.encoding import Absent, Encoding
+from unfit.data.encoding import Absent, Encoding, matrix_of
 from unfit.data.ingest import Intake
 from unfit.data.reader import Reader
 from unfit.data.sources import Source, open_source
