@@ -48,6 +48,28 @@ class Rows:
     def take(self, index: np.ndarray) -> "Rows":
         return Rows(gathered(self.X, index), self.codes[index], self.intercept, self.loss)
 
+    def spread(self, places: np.ndarray) -> "Rows":
+        """The rows in the places where the mask is True, rows of zeros elsewhere."""
+        return replace(self, X=_spread(self.X, places), codes=_spread(self.codes, places))
+
+    def joined(self, other: "Rows") -> "Rows":
+        """These rows and then the others, of the same kind."""
+        X, codes = np.concatenate([self.X, other.X]), np.concatenate([self.codes, other.codes])
+        return replace(self, X=X, codes=codes)
+
+    def squared_lengths(self) -> np.ndarray:
+        """|x|^2 of every row, intercept included, (n,), in float64."""
+        X = self.X.astype(np.float64)
+        return np.asarray(np.einsum("ij,ij->i", X, X) + self.intercept)
+
+    def margins(self, W: np.ndarray) -> np.ndarray:
+        """x.w for every row and problem, (n, k)."""
+        return margins(self.X, W)
+
+    def value_gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The sums of values (k,) and gradients (k, d) of the loss over these rows, in float64."""
+        return value_gradient_sum(self, W)
+
     @property
     def arrays(self) -> RowArrays:
         """The rows as kernels take them."""
@@ -72,6 +94,13 @@ class Rows:
         """The curvature of the loss for every row and problem, (n, k), in the precision of X."""
         found = self.loss.curvature(margins(self.X, W), self.targets(len(W)))
         return np.asarray(found, self.X.dtype)
+
+
+def _spread(values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Values in the places where the mask is True, zeros elsewhere."""
+    whole = np.zeros((len(at), *values.shape[1:]), values.dtype)
+    whole[at] = values
+    return whole
 
 
 def check_index(index: np.ndarray, n: int) -> None:

@@ -108,7 +108,7 @@ def cheapest(statistics: Statistics, m: int) -> Way:
 
 def gradient_of_rows(rows: Rows, weights: np.ndarray, l2: float) -> np.ndarray:
     """sum slope x + l2 m w over the given rows, (k, d)."""
-    return np.asarray(value_gradient_sum(rows, weights)[1] + l2 * len(rows) * weights)
+    return np.asarray(rows.value_gradient(weights)[1] + l2 * len(rows) * weights)
 
 
 def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) -> Sequence[Factor]:

@@ -14,7 +14,6 @@ core.
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -24,9 +23,9 @@ from unfit.core.deleted_sums import sums_of_rows
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.losses import Loss
 from unfit.core.objective import Rows, problems
-from unfit.core.predictions import margins
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan
+from unfit.core.sparse_rows import SparseRows
 from unfit.core.statistics import Statistics
 from unfit.errors import Unavailable
 from unfit.progress import ProgressCallback
@@ -44,6 +43,10 @@ class Engine(ABC):
     """
 
     name: ClassVar[str]
+    takes_sparse: ClassVar[bool] = False  # whether its rows are SparseRows, and not dense ones
+    # Whether a d x d matrix can exist. Where it cannot, `wide` is always true, factors are known by
+    # products with them, and hessian_sum, gram_sum and sums_of raise Unavailable.
+    forms_hessian: ClassVar[bool] = True
 
     def __init__(self, rows: Rows, n_classes: int) -> None:
         self.codes, self.intercept, self.loss = rows.codes, rows.intercept, rows.loss
@@ -121,7 +124,7 @@ class Engine(ABC):
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """x.w of the given rows, (m, k)."""
-        return margins(self.take(rows).X, W)
+        return self.take(rows).margins(W)
 
     def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """The gradient sum of each problem, (k, d)."""
@@ -207,7 +210,9 @@ class SgdEngine(Protocol):
 
 
 ENGINES: Registry[Callable[[Rows, int], Engine]] = Registry(
-    "engine", "unfit.engines", {"cpu": "unfit.engines.cpu:CpuEngine"}
+    "engine",
+    "unfit.engines",
+    {"cpu": "unfit.engines.cpu:CpuEngine", "sparse": "unfit.engines.sparse:SparseEngine"},
 )
 ENVIRONMENT = "UNFIT_ENGINE"
 
@@ -222,14 +227,20 @@ def make_engine(
 ) -> Engine:
     """The engine that holds these rows: the named one, else the one of UNFIT_ENGINE, else "cpu".
 
-    places: a mask over all positions, True where these rows are; the others are erased.
+    Sparse rows go to the engine "sparse", unless one that takes them is named. places: a mask over
+    all positions, True where these rows are; the others are erased.
     """
     make = ENGINES.find(name or engine_name())
+    if isinstance(rows, SparseRows) and not getattr(make, "takes_sparse", False):
+        if name is not None:
+            raise Unavailable(
+                f"The engine {name!r} holds dense rows and these are sparse; leave the engine out, "
+                "or give dense rows."
+            )
+        make = ENGINES.find("sparse")
     if places is None or places.all():
         return make(rows, n_classes)
-    engine = make(
-        replace(rows, X=_spread(rows.X, places), codes=_spread(rows.codes, places)), n_classes
-    )
+    engine = make(rows.spread(places), n_classes)
     engine.remaining, engine.erased = places.copy(), ~places
     engine.n_remaining = len(rows)
     return engine
@@ -252,10 +263,3 @@ def sgd_engine(data: Engine, who: str) -> SgdEngine:
             f"{data.name!r} cannot; use the engine 'cpu', or a method and solver without SGD"
         )
     return data
-
-
-def _spread(values: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Values in the places where the mask is True, zeros elsewhere."""
-    whole = np.zeros((len(at), *values.shape[1:]), values.dtype)
-    whole[at] = values
-    return whole

@@ -16,6 +16,7 @@ import numpy as np
 
 from unfit.core.deleted_sums import gradient_and_roots, gradient_by_blas
 from unfit.core.factors import Factor, Inverse, Product, Refined, TooFar
+from unfit.core.hessian_products import solve_each
 from unfit.core.objective import Rows, root_weighted
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
@@ -56,8 +57,7 @@ class OneStep(Method):
         target = self.along.remaining * gradient_remaining
         if self.along.deleted:
             target = target + self.along.deleted * gradient_deleted
-        solved = [f.solve(g) for f, g in zip(factors, target, strict=True)]
-        return np.asarray(weights + np.array(solved))
+        return np.asarray(weights + solve_each(factors, target))
 
     def noise_of(
         self, factors: Sequence[Factor], d: int, rng: np.random.Generator

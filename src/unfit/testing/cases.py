@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from unfit.core.losses import LOGISTIC, Loss
 from unfit.core.objective import Rows
+from unfit.core.sparse_rows import SparseRows, sparse_rows
 from unfit.engines.base import Engine, make_engine
 from unfit.methods import METHODS, Method, Settings, State
 
@@ -23,17 +25,22 @@ class Case:
     dtype: str
     n_classes: int
     loss: Loss = LOGISTIC
+    sparse: bool = False
 
     def rows(self, repeat: int = 0) -> Rows:
-        """400 rows of 24 columns; the first `repeat` rows appear again at the end."""
+        """400 rows of 24 columns, two numbers in three of them 0 where they are sparse; the first
+        `repeat` rows appear again at the end."""
         rng = np.random.default_rng(7)
         X = rng.standard_normal((400, 24)) / np.sqrt(24)
+        if self.sparse:
+            X *= np.sqrt(3) * (np.random.default_rng(9).random(X.shape) < 1 / 3)
         scores = X @ rng.standard_normal((24, self.n_classes)) + 0.3 * rng.standard_normal(
             (400, self.n_classes)
         )
         index = np.concatenate([np.arange(400), np.arange(repeat)])
         codes = scores.argmax(axis=1).astype(np.int32)
-        return Rows(X[index].astype(self.dtype), codes[index], True, self.loss)
+        rows = Rows(X[index].astype(self.dtype), codes[index], True, self.loss)
+        return sparse_rows(csr_array(rows.X), rows) if self.sparse else rows
 
     def data(self, rows: Rows | None = None) -> Engine:
         return make_engine(rows or self.rows(), self.n_classes)
@@ -46,6 +53,18 @@ class Case:
     def tolerance(self) -> float:
         """Agreement of two ways to compute the same thing, relative."""
         return 1e-8 if self.dtype == "float64" else 1e-4
+
+
+def dense(rows: Rows) -> np.ndarray:
+    """Every number of some rows, (n, p)."""
+    return np.asarray(rows.X.toarray() if isinstance(rows, SparseRows) else rows.X)
+
+
+def protect(rows: Rows) -> None:
+    """Make it an error to write to the rows."""
+    arrays = [rows.X] if not isinstance(rows, SparseRows) else rows.compressed
+    for array in (*arrays, rows.codes):
+        array.flags.writeable = False
 
 
 CASES = [Case(dtype, k) for dtype in ("float32", "float64") for k in (2, 3)]

@@ -1,4 +1,4 @@
-"""Loops written down as vectors: four dot products, four scaled rows added, outer products.
+"""Loops written down as vectors: four dot products, scaled rows added, outer products.
 
 The compiler vectorises these loops by itself, but guards each run with alias and remainder checks
 that cost more than a short row does. A width must be whole vectors (as in core.sgd.Layout; else the
@@ -208,3 +208,55 @@ def _outer(columns):
 
 
 outer1, outer2, outer3 = _outer(1), _outer(2), _outer(3)
+
+
+def _weighted(vectors):
+    """weighted(numbers, start, stop, flat, width, column, out, place): a sum of scaled rows.
+
+    numbers are indices and values. The sum over start <= i < stop of values[i] times row indices[i]
+    of flat, in float64: so many vectors of it from a column on, which are kept in registers and
+    written to out from a place on. Rows of flat are width numbers long.
+    """
+
+    @intrinsic
+    def weighted(typingctx, numbers, start, stop, flat, width, column, out, place):
+        signature = types.void(numbers, *[types.intp] * 2, flat, *[types.intp] * 2, out, types.intp)
+
+        def codegen(context, builder, signature, args):
+            both, start, stop, flat, width, column, out, place = args
+            kinds = signature.args[0].types
+            indices, values = (
+                _data(context, builder, kind, builder.extract_value(both, i))
+                for i, kind in enumerate(kinds)
+            )
+            table = _data(context, builder, signature.args[3], flat)
+            target = _data(context, builder, signature.args[6], out)
+            loop = _Loop(context, builder, types.float64, width)
+            zero = ir.Constant(loop.vector, [0.0] * loop.lanes)
+            sums = [cgutils.alloca_once_value(builder, zero) for _ in range(vectors)]
+            one = ir.Constant(start.type, 1)
+            with cgutils.for_range_slice(builder, start, stop, one) as (i, _):
+                row = builder.load(builder.gep(indices, [i]))
+                if row.type.width < width.type.width:
+                    row = builder.zext(row, width.type)
+                value = builder.load(builder.gep(values, [i]))
+                if kinds[1].dtype != types.float64:
+                    value = builder.fpext(value, loop.scalar)
+                scale, first = loop.spread(value), builder.add(builder.mul(row, width), column)
+                for part, kept in enumerate(sums):
+                    found = loop.multiply_add(
+                        loop.load(table, first, part), scale, builder.load(kept)
+                    )
+                    builder.store(found, kept)
+            for part, kept in enumerate(sums):
+                at = loop.at(target, place, part)
+                builder.store(builder.load(kept), at, align=loop.size)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return weighted
+
+
+weighted1, weighted2, weighted3 = _weighted(1), _weighted(2), _weighted(3)
+weighted4, weighted5, weighted6 = _weighted(4), _weighted(5), _weighted(6)

@@ -1,0 +1,105 @@
+"""Hessians that are known by their products alone: solved with by conjugate gradients.
+
+    H_c v = sum curvature x (x.v) + ridge v        one pass over the rows for all problems together
+
+Conjugate gradients run for all problems in lockstep, so that a pass serves all that have not
+finished. Since H >= ridge I, a residual r leaves an error of |r| / ridge at most: a solution is
+accepted when that is below PRECISION of the length it is added to, that of the weights. Roots come
+from Lanczos' method, which needs products alone, too. Knows core.factors and core.noise.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import overload
+
+import numpy as np
+
+from unfit.core.factors import Factor
+from unfit.core.noise import inverse_fourth_root_by_lanczos
+
+PRECISION = 1e-9  # of a solution, relative to the weights it is added to
+_LEAST = 1e-14  # of a residual, relative to the right-hand side: rounding leaves no more to gain
+_MOST_STEPS = 2000
+
+Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Hessians(Sequence[Factor]):
+    """k Hessians, each with ridge I. product(problems (j,), V (j, d)) leaves the ridge out.
+
+    diagonals (k, d): of the Hessians, ridge included. scales (k,): lengths beside which solutions
+    are to be right.
+    """
+
+    product: Products
+    diagonals: np.ndarray
+    ridge: float
+    scales: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.diagonals)
+
+    @overload
+    def __getitem__(self, at: int) -> Factor: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Factor]: ...
+    def __getitem__(self, at: int | slice) -> Factor | Sequence[Factor]:
+        if isinstance(at, slice):
+            return [OneHessian(self, c) for c in range(*at.indices(len(self)))]
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        return OneHessian(self, at)
+
+    def times(self, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """The Hessian of each named problem times its vector, (j, d)."""
+        return np.asarray(self.product(problems, V) + self.ridge * V)
+
+    def solve_each(self, rhs: np.ndarray) -> np.ndarray:
+        """H_c^-1 rhs_c of every problem, (k, d)."""
+        return self.solve(np.arange(len(self)), rhs)
+
+    def solve(self, problems: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        """The Hessian of each named problem, solved with its vector; (j, d)."""
+        enough = PRECISION * self.ridge * self.scales[problems]
+        enough = np.maximum(enough, _LEAST * np.linalg.norm(rhs, axis=1))
+        solution = np.zeros_like(rhs)
+        at = np.flatnonzero(np.linalg.norm(rhs, axis=1) > enough)
+        residual = rhs[at]
+        direction = preconditioned = residual / self.diagonals[problems[at]]
+        gain = np.einsum("jd,jd->j", residual, preconditioned)
+        for _ in range(_MOST_STEPS):
+            if at.size == 0:
+                break
+            image = self.times(problems[at], direction)
+            step = (gain / np.einsum("jd,jd->j", direction, image))[:, None]
+            solution[at] += step * direction
+            residual = residual - step * image
+            going = np.linalg.norm(residual, axis=1) > enough[at]
+            at, residual, direction = at[going], residual[going], direction[going]
+            preconditioned = residual / self.diagonals[problems[at]]
+            before, gain = gain[going], np.einsum("jd,jd->j", residual, preconditioned)
+            direction = preconditioned + (gain / before)[:, None] * direction
+        return solution
+
+
+@dataclass(frozen=True, eq=False)
+class OneHessian(Factor):
+    """One of them."""
+
+    among: Hessians
+    problem: int
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(self.among.solve(np.array([self.problem]), rhs[None])[0])
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        at = np.array([self.problem])
+        return inverse_fourth_root_by_lanczos(lambda v: self.among.times(at, v[None])[0], b)
+
+
+def solve_each(factors: Sequence[Factor], rhs: np.ndarray) -> np.ndarray:
+    """H_c^-1 rhs_c for the factor of every problem, (k, d)."""
+    if isinstance(factors, Hessians):
+        return factors.solve_each(rhs)
+    return np.array([factor.solve(one) for factor, one in zip(factors, rhs, strict=True)])

@@ -1,0 +1,191 @@
+"""Sparse rows with their class codes: what is stored is the numbers that are not zero.
+
+`SparseRows` is `Rows` whose X is a CSR array in canonical form: within a row, column indices ascend
+and none appears twice. Nothing here makes a dense array of n x d or d x d numbers. Sums over rows
+are in float64 whatever the numbers are. Knows core.objective and core.kernels.
+"""
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from unfit.core.kernels.parallel import available_threads, run_threads
+from unfit.core.kernels.sparse import (
+    Compressed,
+    Share,
+    copy_rows,
+    first_disorder,
+    gather_rows,
+    padded,
+    to_table,
+)
+from unfit.core.objective import Rows, check_index
+from unfit.errors import BadInput
+
+_WORTH_A_THREAD = 1 << 15  # stored numbers times problems
+SMALL_INDEX = 1 << 31
+
+
+@dataclass(frozen=True)
+class SparseRows(Rows):
+    """Rows whose X is a scipy.sparse.csr_array; `sparse_rows` makes them and checks their form."""
+
+    X: Any
+
+    @property
+    def indptr(self) -> np.ndarray:
+        return np.asarray(self.X.indptr)
+
+    @property
+    def indices(self) -> np.ndarray:
+        return np.asarray(self.X.indices)
+
+    @property
+    def data(self) -> np.ndarray:
+        return np.asarray(self.X.data)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, without the intercept."""
+        return int(self.X.shape[0]), int(self.X.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Of the three arrays."""
+        return int(self.indptr.nbytes + self.indices.nbytes + self.data.nbytes)
+
+    @property
+    def compressed(self) -> Compressed:
+        """The rows as kernels take them."""
+        return self.indptr, self.indices, self.data
+
+    def take(self, index: np.ndarray) -> "SparseRows":
+        index = np.flatnonzero(index) if index.dtype == np.bool_ else index
+        check_index(index, len(self))
+        indptr = np.zeros(index.size + 1, np.int64)
+        np.cumsum(np.diff(self.indptr)[index], out=indptr[1:])
+        indices = np.empty(indptr[-1], self.indices.dtype)
+        data = np.empty(indptr[-1], self.data.dtype)
+        copy_rows(self.compressed, index, (indptr, indices, data))
+        X = _array((data, indices, indptr), (index.size, self.shape[1]))
+        return replace(self, X=X, codes=self.codes[index])
+
+    def spread(self, places: np.ndarray) -> "SparseRows":
+        lengths = np.zeros(len(places) + 1, np.int64)
+        lengths[1:][places] = np.diff(self.indptr)
+        X = _array((self.data, self.indices, np.cumsum(lengths)), (len(places), self.shape[1]))
+        codes = np.zeros(len(places), self.codes.dtype)
+        codes[places] = self.codes
+        return replace(self, X=X, codes=codes)
+
+    def copied(self) -> "SparseRows":
+        parts = np.array(self.data), np.array(self.indices), np.array(self.indptr)
+        return replace(self, X=_array(parts, self.shape), codes=np.array(self.codes))
+
+    def joined(self, other: Rows) -> "SparseRows":
+        assert isinstance(other, SparseRows)
+        parts = (
+            np.concatenate([self.data, other.data]),
+            np.concatenate([self.indices, other.indices]),
+            np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]]),
+        )
+        codes = np.concatenate([self.codes, other.codes])
+        X = _array(parts, (len(self) + len(other), self.shape[1]))
+        return replace(self, X=X, codes=codes)
+
+    def squared_lengths(self) -> np.ndarray:
+        squares = np.append(np.square(self.data, dtype=np.float64), 0.0)
+        filled = np.diff(self.indptr) > 0
+        found = np.zeros(len(self))
+        found[filled] = np.add.reduceat(squares, self.indptr[:-1][filled])
+        return found + self.intercept
+
+    def margins(self, W: np.ndarray) -> np.ndarray:
+        table, out = to_columns(W), np.empty((len(self), padded(len(W))))
+        in_shares(self.indptr, len(W), lambda part: gather_rows(self.compressed, table, out, part))
+        found = out[:, : len(W)]
+        return found + W[:, -1] if self.intercept else found
+
+    def value_gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        at, targets = self.margins(W), self.targets(len(W)).astype(np.float64)
+        slopes = np.asarray(self.loss.slope(at, targets), np.float64)
+        gradient = np.empty(W.shape)
+        p = self.shape[1]
+        gradient[:, :p] = (self.X.T @ slopes).T
+        if self.intercept:
+            gradient[:, p] = slopes.sum(axis=0)
+        return np.asarray(self.loss.value(at, targets).sum(axis=0)), gradient
+
+
+def sparse_rows(X: Any, like: Rows) -> SparseRows:
+    """Rows of a CSR matrix, with the codes, intercept and loss of others; its form is checked.
+
+    Arrays are kept where they are as they should be: indices of 32 bits if there are fewer columns
+    than that holds, which may be too few for the number of stored values, so that indptr has 64.
+    """
+    n, p = X.shape
+    indices = X.indices
+    if indices.dtype != np.int32 and p < SMALL_INDEX:
+        _check_range(X.indptr, indices, p)
+        indices = indices.astype(np.int32)
+    indptr = X.indptr.astype(np.int64, copy=False)
+    row, what = first_disorder(indptr, indices, p)
+    if what == 1:
+        raise BadInput(f"row {row} of X has a column index outside 0 to {p - 1}")
+    if what == 2:
+        raise BadInput(
+            f"row {row} of X has column indices that are repeated or not in ascending order; "
+            "call X.sum_duplicates() first"
+        )
+    if not np.isfinite(X.data).all():
+        at = int(np.flatnonzero(~np.isfinite(X.data))[0])
+        where = int(np.searchsorted(indptr, at, side="right")) - 1
+        raise BadInput(f"row {where} of X holds a value that is not a finite number")
+    made = _array((X.data, indices, indptr), (n, p))
+    return SparseRows(made, like.codes, like.intercept, like.loss)
+
+
+def _check_range(indptr: np.ndarray, indices: np.ndarray, p: int) -> None:
+    """Of indices that are about to be made shorter."""
+    if indices.size and not 0 <= indices.min() <= indices.max() < p:
+        at = int(np.flatnonzero((indices < 0) | (indices >= p))[0])
+        row = int(np.searchsorted(indptr, at, side="right")) - 1
+        raise BadInput(f"row {row} of X has a column index outside 0 to {p - 1}")
+
+
+def _array(parts: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int]) -> Any:
+    """A CSR array of these very arrays: SciPy would make both kinds of indices alike."""
+    data, indices, indptr = parts
+    made = sparse.csr_array(shape, dtype=data.dtype)
+    made.data, made.indices, made.indptr = data, indices, indptr
+    made.has_canonical_format = True
+    return made
+
+
+def to_columns(V: np.ndarray) -> np.ndarray:
+    """Vectors (j, d) side by side, (d, width)."""
+    j, d = V.shape
+    V = np.ascontiguousarray(V, dtype=np.float64)
+    if j == 1:
+        return V.reshape(d, 1)
+    table = np.zeros((d, padded(j)))
+    threads = min(available_threads(), 1 + V.size // _WORTH_A_THREAD)
+    run_threads(lambda t: to_table(V, table, (d * t // threads, d * (t + 1) // threads)), threads)
+    return table
+
+
+def shares_of(indptr: np.ndarray, vectors: int) -> list[Share]:
+    """Parts of about as many stored numbers, one a thread."""
+    stored = int(indptr[-1]) + len(indptr)
+    threads = min(available_threads(), 1 + stored * vectors // _WORTH_A_THREAD)
+    goals = np.arange(1, threads) * (int(indptr[-1]) / threads)
+    cuts = [0, *np.searchsorted(indptr, goals).tolist(), len(indptr) - 1]
+    return list(pairwise(cuts))
+
+
+def in_shares(indptr: np.ndarray, vectors: int, body: Any) -> None:
+    shares = shares_of(indptr, vectors)
+    run_threads(lambda t: body(shares[t]), len(shares))

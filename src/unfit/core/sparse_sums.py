@@ -1,0 +1,145 @@
+"""Sums over sparse rows, for all problems together: values, gradients, products with Hessians.
+
+The rows are held twice, by rows and by columns, so that both X V and X^T U are gathered and nothing
+is scattered: one reading of each makes a gradient with its curvatures, or products with as many
+Hessians as there are vectors. Knows core.sparse_rows and core.kernels.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from unfit.core.kernels.parallel import run_threads
+from unfit.core.kernels.sparse import (
+    Compressed,
+    Share,
+    fill_transpose,
+    from_table,
+    gather_rows,
+    margins_and_losses,
+    padded,
+    squares_of_columns,
+    weighted_margins,
+)
+from unfit.core.objective import positive_codes
+from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
+
+
+@dataclass(frozen=True)
+class Transpose:
+    """Columns of sparse rows: the same numbers once more, in the order of columns."""
+
+    indptr: np.ndarray
+    rows: np.ndarray
+    data: np.ndarray
+
+    @classmethod
+    def of(cls, rows: SparseRows) -> "Transpose":
+        (n, p), nnz = rows.shape, rows.data.size
+        indptr = np.zeros(p + 1, np.int64)
+        np.cumsum(np.bincount(rows.indices, minlength=p), out=indptr[1:])
+        short = np.int32 if n < SMALL_INDEX else np.int64
+        of_rows, data = np.empty(nnz, short), np.empty(nnz, rows.data.dtype)
+        fill_transpose(rows.compressed, (indptr[:-1].copy(), of_rows, data))
+        return cls(indptr, of_rows, data)
+
+    @property
+    def compressed(self) -> Compressed:
+        return self.indptr, self.rows, self.data
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.indptr.nbytes + self.rows.nbytes + self.data.nbytes)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """Sparse rows and their transpose, for sums over all rows; one is made for many sums."""
+
+    rows: SparseRows
+
+    @cached_property
+    def transpose(self) -> Transpose:
+        return Transpose.of(self.rows)
+
+    def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
+        """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
+
+        Rows are read once, and so is their transpose.
+        """
+        rows, (k, _) = self.rows, W.shape
+        n, width = len(rows), padded(k)
+        table = to_columns(W)
+        slopes, curvatures = np.zeros((n, width)), np.empty((n, k))
+        weighing = np.zeros(0) if weights is None else weights
+        labels, problems = (rows.codes, weighing), (positive_codes(k), table, rows.intercept)
+        shares = shares_of(rows.indptr, k)
+        values = np.zeros((len(shares), k))
+        loss = rows.loss.compiled
+
+        def body(t: int) -> None:
+            totals = values[t], slopes, curvatures
+            margins_and_losses(rows.compressed, labels, loss, problems, totals, shares[t])
+
+        run_threads(body, len(shares))
+        return Evaluation(values.sum(axis=0), self._combined(slopes, k), curvatures)
+
+    def products(self, curvatures: np.ndarray, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        """sum curvature x (x.v) of the named problem of each vector of V (j, d): one reading of the
+        rows and one of their transpose for all of them."""
+        rows, j = self.rows, len(V)
+        table, between = to_columns(V), np.zeros((len(rows), padded(j)))
+        weights = curvatures, np.asarray(problems, np.int64)
+        in_shares(
+            rows.indptr,
+            j,
+            lambda part: weighted_margins(
+                rows.compressed, weights, table, rows.intercept, between, part
+            ),
+        )
+        return self._combined(between, j)
+
+    def diagonals(self, curvatures: np.ndarray) -> np.ndarray:
+        """sum curvature x^2 of each problem, (k, d): the diagonals of the Hessians."""
+        rows, k = self.rows, curvatures.shape[1]
+        out = np.zeros((k, rows.d))
+        columns = self.transpose
+        in_shares(
+            columns.indptr,
+            k,
+            lambda part: squares_of_columns(columns.compressed, curvatures, out, part),
+        )
+        if rows.intercept:
+            out[:, -1] = curvatures.sum(axis=0)
+        return out
+
+    def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
+        """sum weight x for each of the first j columns of weights (n, width), (j, d)."""
+        columns, p = self.transpose, self.rows.shape[1]
+        table, out = np.empty((p, weights.shape[1])), np.empty((j, self.rows.d))
+
+        def combine(part: Share) -> None:
+            gather_rows(columns.compressed, weights, table, part)
+            from_table(table, out, part)
+
+        in_shares(columns.indptr, j, combine)
+        if self.rows.intercept:
+            out[:, p] = weights[:, :j].sum(axis=0)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Data terms at some weights: values (k,), gradients (k, d), curvatures (n, k)."""
+
+    values: np.ndarray
+    gradients: np.ndarray
+    curvatures: np.ndarray
+
+    def without(self, rows: SparseRows, places: np.ndarray, W: np.ndarray) -> "Evaluation":
+        """At the same weights W without some rows, which are at these places; no pass."""
+        values, gradients = rows.value_gradient(W)
+        curvatures = self.curvatures.copy()
+        curvatures[places] = 0.0
+        return Evaluation(self.values - values, self.gradients - gradients, curvatures)

@@ -1,0 +1,141 @@
+"""The engine of sparse rows on one machine: numba kernels on all its cores, no d x d array.
+
+Keeps a reference to the caller's arrays, and the same numbers once more in the order of columns.
+Sums are float64's. What was evaluated last (values, gradients, and the curvature of every row) is
+kept: when rows leave, sums at the same weights are those less the sums of these rows, without a
+pass over the others. May know core.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+
+from unfit.core.factors import Factor
+from unfit.core.hessian_products import Hessians
+from unfit.core.objective import Rows
+from unfit.core.sparse_rows import SparseRows, sparse_rows
+from unfit.core.sparse_sums import Evaluation, SparseMatrix
+from unfit.engines.base import Engine
+from unfit.errors import Unavailable
+
+Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
+_NO_HESSIAN = (
+    "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
+    "use its products (value_gradient_products), or dense rows"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """What was evaluated last: at which weights, over which rows."""
+
+    weights: np.ndarray
+    mask: np.ndarray
+    found: Evaluation
+
+
+class SparseEngine(Engine):
+    """SparseRows of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
+
+    name = "sparse"
+    takes_sparse: ClassVar[bool] = True
+    forms_hessian: ClassVar[bool] = False
+
+    def __init__(self, rows: Rows, n_classes: int) -> None:
+        if not isinstance(rows, SparseRows):
+            raise Unavailable(
+                "The engine 'sparse' holds sparse rows and these are dense; give a scipy.sparse "
+                "matrix, or use another engine."
+            )
+        super().__init__(rows, n_classes)
+        self._matrix = SparseMatrix(rows)
+        self._known: _Known | None = None
+
+    @property
+    def rows(self) -> SparseRows:
+        return self._matrix.rows
+
+    def copied(self) -> Self:
+        other = self.shared()
+        other._matrix = SparseMatrix(self.rows.copied())
+        other.codes = other.rows.codes
+        return other
+
+    def miniature(self, n: int) -> Engine:
+        rng = np.random.default_rng(0)
+        classes, p = 2 if self.k == 1 else 3, min(self.d - self.intercept, 64)
+        X = sparse.random_array((n, p), density=0.5, rng=rng, dtype=self.dtype, format="csr")
+        codes = np.arange(n, dtype=self.codes.dtype) % classes
+        like = Rows(np.zeros((0, p)), codes, self.intercept, self.loss)
+        return SparseEngine(sparse_rows(X, like), classes)
+
+    @property
+    def compiled_for(self) -> Hashable:
+        return super().compiled_for, self.rows.indices.dtype
+
+    def take(self, rows: np.ndarray) -> SparseRows:
+        return self.rows.take(rows)
+
+    def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.take(rows).margins(W)
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        return True
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+
+    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+
+    def value_gradient_sum(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        found = self._evaluated(W, mask)
+        return found.values.copy(), found.gradients.copy()
+
+    def value_gradient_products(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, Products]:
+        found = self._evaluated(W, mask)
+        return found.values.copy(), found.gradients.copy(), self._products(found)
+
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
+        found = self._evaluated(W, mask)
+        return Hessians(
+            product=self._products(found),
+            diagonals=self._matrix.diagonals(found.curvatures) + ridge,
+            ridge=ridge,
+            scales=np.linalg.norm(W, axis=1),
+        )
+
+    def _products(self, found: Evaluation) -> Products:
+        matrix, curvatures = self._matrix, found.curvatures
+
+        def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            self.rows_read += len(self)  # those that have left too, with weight 0
+            return matrix.products(curvatures, problems, V)
+
+        return products
+
+    def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
+        """Everything at W: without a pass where it is known but for a few rows that have left."""
+        keep = self.remaining if mask is None else mask
+        known = self._known
+        if known is not None and np.array_equal(known.weights, W):
+            gone = np.flatnonzero(known.mask & ~keep)
+            if not (keep & ~known.mask).any() and gone.size <= _FEW * len(self):
+                if gone.size == 0:
+                    return known.found
+                return known.found.without(self.take(gone), gone, known.weights)
+        self.rows_read += int(np.count_nonzero(keep))
+        found = self._matrix.evaluate(W, None if keep.all() else keep.astype(np.float64))
+        self._known = _Known(W.copy(), keep.copy(), found)
+        return found
