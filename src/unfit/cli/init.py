@@ -15,6 +15,7 @@ from unfit.cli.common import (
     print_json,
     progress_bar,
 )
+from unfit.data.columns import BAGS
 from unfit.errors import BadInput
 from unfit.methods import METHODS
 
@@ -63,6 +64,18 @@ def init(
     numeric: Annotated[
         list[str] | None,
         typer.Option(help="A column of numbers; other values count as missing (repeatable)."),
+    ] = None,
+    sparse: Annotated[
+        list[str] | None,
+        typer.Option(help="A column of pairs such as '17:1.5 40:2' (repeatable)."),
+    ] = None,
+    hashed: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hash",
+            help="A column whose texts are hashed into so many columns (repeatable).",
+            metavar="<NAME=WIDTH>",
+        ),
     ] = None,
     drop_missing: Annotated[
         bool,
@@ -144,6 +157,8 @@ def init(
             decimal=decimal,
             encoding=encoding,
             numeric=numeric or (),
+            sparse=sparse or (),
+            hashed=_widths(hashed or ()),
             drop_missing=drop_missing,
             progress=progress,
         )
@@ -160,9 +175,20 @@ def _options(given: Sequence[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in given)
 
 
+def _widths(given: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text in given:
+        name, _, width = text.rpartition("=")
+        if not name or not width.isascii() or not width.isdigit():
+            raise BadInput(f"--hash {text}: must be NAME=WIDTH, such as site=65536")
+        found[name] = int(width)
+    return found
+
+
 def _kinds(created: "Created") -> dict[str, int]:
-    kinds = ("numeric", "boolean", "category")
-    return {kind: sum(c.kind == kind for c in created.columns) for kind in kinds}
+    kinds = ("numeric", "boolean", "category", "sparse", "hash")
+    counts = {kind: sum(c.kind == kind for c in created.columns) for kind in kinds}
+    return {kind: n for kind, n in counts.items() if n or kind not in BAGS}
 
 
 def _as_dict(created: "Created") -> dict[str, object]:

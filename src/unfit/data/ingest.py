@@ -14,12 +14,11 @@ from unfit.data.columns import Column
 from unfit.data.csr import Csr, ends
 from unfit.data.dataset import Raw
 from unfit.data.ids import Ids
-from unfit.data.profile import all_of, present
 from unfit.data.raw_rows import RawRows
 from unfit.data.reader import Reader
 from unfit.data.roles import Roles
 from unfit.data.sources import Source
-from unfit.data.text import as_text
+from unfit.data.text import all_of, as_text, present
 from unfit.data.values import Vocabulary, unreadable_count
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback

@@ -199,9 +199,7 @@ def pairs_of(value: Any, column: Column) -> dict[int, float]:
         if len(value) < len(split):
             raise BadInput(f"field {column.name!r}: a number is there twice")
     if value is not None and not isinstance(value, Mapping):
-        raise BadInput(
-            f"field {column.name!r}: {shorten(value)} is not pairs such as {{'17': 1.5}} or '17:1.5'"
-        )
+        raise BadInput(f"field {column.name!r}: {shorten(value)} is not pairs such as '17:1.5'")
     found: dict[int, float] = {}
     for key, number in (value or {}).items():
         at = str(key)
