@@ -103,18 +103,16 @@ def _quoted(name: str) -> str:
 class _Look:
     """What is known of a column so far."""
 
-    def __init__(self, name: str, wanted: "Wanted") -> None:
-        self.name, self.where = name, ""
-        decimal = wanted.decimal
-        self.paired = name in wanted.sparse
-        self.width = wanted.hashed.get(name, 0)
+    def __init__(self, name: str, where: str, wanted: "Wanted") -> None:
+        self.name, self.where = name, where
+        self.paired, self.width = name in wanted.sparse, wanted.hashed.get(name, 0)
         self.largest = 0  # number of a column in pairs
         self.rows = self.missing = 0
         self.values: set[str] | None = set()
         self.may_be: set[Seen] = {"numeric", "boolean", "date"}
         self.seen: Seen | None = None
         self.type = "null"
-        self.decimal = decimal
+        self.decimal = wanted.decimal
         self.with_point = self.with_comma = self.commas = self.clear_commas = 0
         self.strays: dict[str, list[tuple[str, int]]] = {".": [], ",": []}
 
@@ -287,9 +285,7 @@ class Wanted:
 
 def look(source: Source, wanted: Wanted, progress: ProgressCallback | None = None) -> Look:
     """One pass over the source."""
-    looks = {name: _Look(name, wanted) for name in wanted.features}
-    for one in looks.values():
-        one.where = source.name
+    looks = {name: _Look(name, source.name, wanted) for name in wanted.features}
     columns = list(dict.fromkeys([*wanted.features, *wanted.required]))
     lacking: dict[str, tuple[int, int]] = {}
     padded: set[str] = set()

@@ -93,8 +93,9 @@ def init(
     if they are not given. numeric: columns of numbers, in which any other text counts as missing.
     sparse: columns of pairs that are written as text. hashed: columns whose texts are hashed, with
     their widths. drop_missing: leave rows without a label, subject or row id out, instead of
-    refusing them. retrain_when: the policies that may ask for a retraining; by default three of them. epsilon:
-    every version is released with noise and a signed certificate, for which a key is made.
+    refusing them. retrain_when: the policies that may ask for a retraining; by default three of
+    them. epsilon: every version is released with noise and a signed certificate, for which a key is
+    made.
     """
     folder = Path(folder)
     _check_folder(folder)
