@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -22,6 +23,7 @@ from unfit.certify.shadow_models import SPLITS, TARGETS, Size
 from unfit.core.losses import LOGISTIC, Loss, SquaredError, SquaredHinge
 from unfit.core.objective import Rows
 from unfit.core.predictions import class_probabilities, margins, predicted_classes
+from unfit.core.sparse_rows import make_rows
 from unfit.engines.base import Engine, make_engine
 from unfit.fitted_steps import FittedStepWarning, sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Method, Settings, State
@@ -137,7 +139,14 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             settings = self._certified(settings)
         method = METHODS.find(self.method)(settings)
         matrix, labels = validate_data(
-            self, X, y, dtype=self._dtype, order="C", ensure_min_samples=2, y_numeric=False
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=self._dtype,
+            order="C",
+            ensure_min_samples=2,
+            y_numeric=False,
         )
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
@@ -146,7 +155,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
             )
         rng = _generator(self.random_state)
-        rows = Rows(matrix, codes.astype(np.int32), self.fit_intercept, self.loss)
+        rows = make_rows(matrix, codes.astype(np.int32), self.fit_intercept, self.loss)
         data = make_engine(rows, len(classes), name=self.engine)
         method.require(data)
         releases, certificate = None, None
@@ -260,13 +269,13 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return self._data.take(np.flatnonzero(self._data.remaining))
 
     def _test_rows(self, X: ArrayLike, y: ArrayLike | None) -> Rows:
-        X_test = validate_data(self, X, dtype=self._dtype, reset=False)
+        X_test = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         labels = np.asarray(y).ravel()
-        if len(labels) != len(X_test):
-            raise ValueError(f"X has {len(X_test)} rows but y has {len(labels)}")
+        if len(labels) != X_test.shape[0]:
+            raise ValueError(f"X has {X_test.shape[0]} rows but y has {len(labels)}")
         codes = np.searchsorted(self.classes_, labels).clip(0, len(self.classes_) - 1)
         codes = np.where(self.classes_[codes] == labels, codes, -1)
-        return Rows(X_test, codes, self._data.intercept, self.loss)
+        return make_rows(X_test, codes, self._data.intercept, self.loss)
 
     def _question(self, test: Rows) -> Question:
         method, state = self._fitted, self._state
@@ -341,7 +350,7 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=self._dtype, reset=False)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         scores = margins(rows, self._state.weights)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -388,20 +397,22 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _holds(self, X: ArrayLike, remaining: np.ndarray) -> bool:
         """Whether these are the rows where the mask is True, to the bit."""
-        given, data = np.asarray(X), self._data
-        if given.shape != (np.count_nonzero(remaining), data.d - data.intercept):
+        given: Any = X if issparse(X) else np.asarray(X)
+        if given.shape != (np.count_nonzero(remaining), self._data.d - self._data.intercept):
             return False
-        rows = data.take(np.flatnonzero(remaining))
-        return np.array_equal(given.astype(data.dtype, copy=False), rows.X)
+        return self._data.take(np.flatnonzero(remaining)).holds(given)
 
     def _relearn(self, X: ArrayLike, remaining: np.ndarray) -> None:
         """Train on rows that were transformed anew; their places are where the mask is True."""
         before = self.__dict__.copy()
         try:
             old = self._data
-            matrix = validate_data(self, X, dtype=old.dtype, order="C", ensure_min_samples=2)
-            rows = Rows(matrix, old.codes[remaining], old.intercept, old.loss)
-            data = make_engine(rows, len(self.classes_), places=remaining, name=old.name)
+            matrix = validate_data(
+                self, X, accept_sparse="csr", dtype=old.dtype, order="C", ensure_min_samples=2
+            )
+            rows = make_rows(matrix, old.codes[remaining], old.intercept, old.loss)
+            name = old.name if issparse(matrix) == old.takes_sparse else None
+            data = make_engine(rows, len(self.classes_), places=remaining, name=name)
             state = self._fitted.train(data, self._rng)
             if self._releases is not None:
                 releases = self._releases.of_rows(data)
@@ -452,6 +463,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 state["_labels"] = self._labels.of_rows(self._data.remaining)
         return state
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator: this one takes sparse rows."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_state")
 
@@ -481,11 +498,17 @@ class LogisticRegression(LinearClassifier):
     random_state : seed or Generator for starting weights, row order and noise.
     engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
         is that of the environment variable UNFIT_ENGINE, or "cpu".
+        Sparse rows go to the engine "sparse".
     options : settings that only a method from a package has, by name.
     epsilon, delta, noise : with epsilon given, every release is certified: it has Gaussian noise of
         this standard deviation on each weight, and cannot be told from a retraining without the
         deleted rows, released in the same way, up to epsilon and delta. `unlearn` goes on until
         that holds, and `certificate_` says what it rests on.
+
+    X can be a scipy.sparse matrix or array; other formats are converted to CSR. Then no array of
+    columns times columns is made, whatever the number of columns: steps are solved by products with
+    the Hessian, to 1e-9 of the length of the weights. Every method but DELTAGRAD and every solver
+    but "sgd" takes sparse rows.
 
     What is kept
     ------------

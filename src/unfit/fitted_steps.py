@@ -5,7 +5,12 @@ stands before an estimator cannot be seen from it, but columns whose mean is zer
 were centred by their own mean, and a longest row of length one was divided by its own length.
 """
 
+from typing import Any
+
 import numpy as np
+from scipy.sparse import issparse
+
+from unfit.core.sparse_rows import squares_of_rows
 
 CHANCE = 1e-6  # of sd / sqrt(n), the spread of a mean: nearer to zero is no accident
 SAMPLE = 1024  # rows by which it is seen whether a closer look is worth while
@@ -16,12 +21,14 @@ class FittedStepWarning(UserWarning):
     """Something fitted to the rows stands before a model that is asked to forget some."""
 
 
-def sign_of_fitted_step(X: np.ndarray) -> str | None:
+def sign_of_fitted_step(X: Any) -> str | None:
     """What gives a fitted step away, in words, or None.
 
     Every mean is taken roughly, at the price of a product with one vector; what is suspicious then
-    is looked at in float64.
+    is looked at in float64. Sparse rows cannot be centred: only their lengths are looked at.
     """
+    if issparse(X):
+        return _sign_in_lengths(squares_of_rows(X), X.dtype)
     sample = X[:: max(1, len(X) // SAMPLE)].astype(np.float64)
     spread = sample.std(axis=0)
     rough = np.ones(len(X), X.dtype) @ X / len(X)
@@ -40,6 +47,15 @@ def sign_of_fitted_step(X: np.ndarray) -> str | None:
         longest = np.linalg.norm(X[squares.argmax()].astype(np.float64))
         if 2 - one <= longest <= one:
             return "the longest row has length 1"
+    return None
+
+
+def _sign_in_lengths(squares: np.ndarray, dtype: np.dtype) -> str | None:
+    """Of sparse rows. Where all have length 1, each was divided by its own."""
+    lengths = np.sqrt(squares[squares > 0])
+    one = 1 + 4 * float(np.finfo(dtype).eps)
+    if lengths.size and lengths.min() < 2 - one <= lengths.max() <= one:
+        return "the longest row has length 1"
     return None
 
 

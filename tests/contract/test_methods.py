@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tiers import mostly_slow
 from unfit.core.factors import Cholesky
 from unfit.methods import METHODS, State
-from unfit.testing import CASES, check_method, method_checks
+from unfit.testing import CASES, SPARSE_CASES, check_method, method_checks
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.dtype}-{c.n_classes}")
@@ -15,6 +16,21 @@ from unfit.testing import CASES, check_method, method_checks
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS.keys())
 def test_contract(method, check, case):
     check(method, case)
+
+
+SPARSE = [name for name, method in METHODS.items() if not method.needs]
+QUICK = [check for check in method_checks() if "noise" not in check.__module__]  # few models each
+
+
+@pytest.mark.parametrize(
+    "case",
+    mostly_slow(SPARSE_CASES, SPARSE_CASES[-1:]),
+    ids=lambda c: f"{c.dtype}-{c.n_classes}",
+)
+@pytest.mark.parametrize("check", mostly_slow(method_checks(), QUICK), ids=lambda c: c.__name__)
+@pytest.mark.parametrize("method", SPARSE)
+def test_contract_on_sparse_rows(method, check, case):
+    check(METHODS[method], case)
 
 
 def test_a_broken_method_is_caught():

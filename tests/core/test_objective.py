@@ -9,9 +9,9 @@ from scipy.optimize import approx_fprime
 import reference
 from unfit.core.objective import (
     Rows,
-    gradient_and_products,
     gram_sum,
     hessian_sum,
+    value_gradient_products,
     value_gradient_sum,
 )
 
@@ -103,11 +103,28 @@ def test_products_with_the_hessian_are_the_hessians(intercept, dtype):
     W = rng.standard_normal((3, rows.d)) / 3
     mask = rng.random(4103) < 0.8
     for keep in (None, mask):
-        gradient, product = gradient_and_products(rows, W, keep)
-        np.testing.assert_array_equal(gradient, value_gradient_sum(rows, W, keep)[1])
+        value, gradient, products = value_gradient_products(rows, W, keep)
+        expected = value_gradient_sum(rows, W, keep)
+        np.testing.assert_array_equal(value, expected[0])
+        np.testing.assert_array_equal(gradient, expected[1])
         H = hessian_sum(rows, W, keep)
-        for c in range(3):
-            v = rng.standard_normal(rows.d)
-            tolerance = 1e-10 if dtype == np.float64 else 1e-5
-            scale = tolerance * np.abs(H[c]).max()
-            np.testing.assert_allclose(product(c, v), H[c] @ v, rtol=tolerance, atol=scale)
+        tolerance = 1e-10 if dtype == np.float64 else 1e-5
+        for problems in (np.arange(3), np.array([2]), np.array([2, 0])):
+            V = rng.standard_normal((len(problems), rows.d))
+            goal = np.array([H[c] @ v for c, v in zip(problems, V, strict=True)])
+            scale = tolerance * np.abs(H).max()
+            found = products(problems, V)
+            np.testing.assert_allclose(found, goal, rtol=tolerance, atol=scale)
+
+
+def test_a_product_is_as_precise_as_its_vectors():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50_003, 5)).astype(np.float32)
+    rows = Rows(X, rng.integers(0, 2, len(X)).astype(np.int32), True)
+    W, v = rng.standard_normal((1, 6)), rng.standard_normal((1, 6))
+    exact = hessian_sum(Rows(X.astype(np.float64), rows.codes, True), W)[0] @ v[0]
+    _, _, products = value_gradient_products(rows, W)
+    np.testing.assert_allclose(products([0], v)[0], exact, rtol=1e-12)
+    rough = products([0], v.astype(np.float32))
+    assert rough.dtype == np.float64
+    np.testing.assert_allclose(rough[0], exact, rtol=1e-5)

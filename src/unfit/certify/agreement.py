@@ -19,8 +19,8 @@ from unfit.core.predictions import margins, predict
 def certain(rows: Rows, centre: np.ndarray, distance: float) -> np.ndarray:
     """Mask of the rows whose label under every model within `distance` of the centre is the
     centre's."""
-    X = np.asarray(rows.X, np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X) + rows.intercept)
+    X = rows.X.astype(np.float64)
+    lengths = np.sqrt(rows.squared_lengths())
     rounding = 2 * (X.shape[1] + 2) * float(np.finfo(rows.X.dtype).eps)
     reach = lengths * (distance + rounding * float(np.linalg.norm(centre, axis=1).max()))
     found = margins(X, centre)

@@ -56,7 +56,7 @@ class RowLengths:
         if len(rows) == 0:
             return self
         below = 2.0 ** ((self.step - 1) / STEPS)
-        rough = float(np.einsum("ij,ij->i", rows.X, rows.X).max()) + rows.intercept
+        rough = float(rows.rough_squares().max()) + rows.intercept
         if rough < (1 - _ROUGH) * below * below:
             return self
         left = self.rows - int(np.count_nonzero(_steps(rows) == self.step))
@@ -91,10 +91,5 @@ class Spread:
 
 
 def _steps(rows: Rows) -> np.ndarray:
-    lengths = np.sqrt(_squares(rows))
+    lengths = np.sqrt(rows.squared_lengths())
     return np.asarray(np.ceil(STEPS * np.log2(np.maximum(lengths, _SHORTEST)))).astype(np.int64)
-
-
-def _squares(rows: Rows) -> np.ndarray:
-    X = rows.X.astype(np.float64)
-    return np.asarray(np.einsum("ij,ij->i", X, X) + rows.intercept)

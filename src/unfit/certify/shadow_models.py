@@ -162,11 +162,13 @@ def most_influential(data: Engine, weights: np.ndarray, l2: float, count: int) -
     for start in range(0, len(places), _BLOCK):
         part = slice(start, start + _BLOCK)
         rows = data.take(places[part])
-        X, slopes = with_intercept(rows), np.abs(rows.slopes(weights))
+        slopes = np.abs(rows.slopes(weights))
         if len(inverses) == len(factors):
+            X = with_intercept(rows)
             lengths = np.stack([np.linalg.norm(X @ inverse, axis=1) for inverse in inverses])
         else:  # too wide for a Hessian
-            lengths = np.broadcast_to(np.linalg.norm(X, axis=1), (len(factors), len(X)))
+            longer = np.sqrt(rows.squared_lengths())
+            lengths = np.broadcast_to(longer, (len(factors), len(rows)))
         influence[part] = np.linalg.norm(slopes * lengths.T, axis=1)
     if len(inverses) < len(factors):
         first = np.argsort(influence)[::-1][:_SOLVED_ALONE]
@@ -179,7 +181,8 @@ def most_influential(data: Engine, weights: np.ndarray, l2: float, count: int) -
 
 
 def with_intercept(rows: Rows) -> np.ndarray:
-    X = rows.X.astype(np.float64)
+    """A few rows as a dense array, (m, d)."""
+    X = rows.dense().astype(np.float64)
     return np.column_stack([X, np.ones(len(X))]) if rows.intercept else X
 
 

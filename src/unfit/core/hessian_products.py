@@ -8,20 +8,19 @@ accepted when that is below PRECISION of the length it is added to, that of the 
 from Lanczos' method, which needs products alone, too. Knows core.factors and core.noise.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import overload
 
 import numpy as np
 
+from unfit.core.conjugate_gradients import Products
 from unfit.core.factors import Factor
 from unfit.core.noise import inverse_fourth_root_by_lanczos
 
 PRECISION = 1e-9  # of a solution, relative to the weights it is added to
 _LEAST = 1e-14  # of a residual, relative to the right-hand side: rounding leaves no more to gain
 _MOST_STEPS = 2000
-
-Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

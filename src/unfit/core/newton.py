@@ -7,6 +7,7 @@ the sums come from: value, gradient and Hessian are handed in.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -16,20 +17,41 @@ MAX_STEPS = 200
 _REUSE_BELOW = (
     0.1  # a step that shrank the gradient to this share may be followed by the same factor
 )
-_ARMIJO = 1e-4
+ARMIJO = 1e-4
+MAX_HALVINGS = 40  # of one step
+
+Result = TypeVar("Result")
 
 ValueGradient = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 Hessian = Callable[[np.ndarray], Iterable[np.ndarray | Factor]]  # a problem each
 
 
-@dataclass(frozen=True)
+class Counted(Generic[Result]):
+    """A function of weights, and how often it was called."""
+
+    def __init__(self, function: Callable[[np.ndarray], Result]) -> None:
+        self.calls = 0
+        self._function = function
+
+    def __call__(self, W: np.ndarray) -> Result:
+        self.calls += 1
+        return self._function(W)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Minimum:
-    """Weights (k, d), |gradient| of each problem there, and what it took."""
+    """Weights (k, d), |gradient| of each problem there, and what it took.
+
+    products: with the Hessians of all problems at once. passes: over the rows, for values and
+    gradients, Hessians and products alike.
+    """
 
     weights: np.ndarray
     residual: np.ndarray
     steps: int
     hessians: int
+    products: int
+    passes: int
     converged: bool
 
 
@@ -46,7 +68,8 @@ def minimize(
     rounding leaves nothing to gain.
     """
     W = np.array(start, dtype=np.float64)
-    value, gradient = value_gradient(W)
+    counted = Counted(value_gradient)
+    value, gradient = counted(W)
     residual = np.linalg.norm(gradient, axis=1)
     factors: list[Factor] = []
     hessians = steps = 0
@@ -60,7 +83,7 @@ def minimize(
         for c in np.flatnonzero(active):
             direction[c] = factors[c].solve(gradient[c])
         trial, trial_value, trial_gradient = _search(
-            value_gradient, W, value, gradient, residual, direction
+            counted, W, value, gradient, residual, direction
         )
         trial_residual = np.linalg.norm(trial_gradient, axis=1)
         steps += 1
@@ -76,7 +99,15 @@ def minimize(
         value = np.where(keep, trial_value, value)
         gradient[keep] = trial_gradient[keep]
         residual = np.where(keep, trial_residual, residual)
-    return Minimum(W, residual, steps, hessians, bool((residual <= tolerance).all()))
+    return Minimum(
+        weights=W,
+        residual=residual,
+        steps=steps,
+        hessians=hessians,
+        products=0,
+        passes=counted.calls + hessians,
+        converged=bool((residual <= tolerance).all()),
+    )
 
 
 def _search(
@@ -90,10 +121,10 @@ def _search(
     """Halve the step of each problem until it decreases enough (or only rounding is left)."""
     slope = np.einsum("kd,kd->k", gradient, direction)
     step = np.ones(len(W))
-    for _ in range(40):
+    for _ in range(MAX_HALVINGS):
         trial = W - step[:, None] * direction
         trial_value, trial_gradient = value_gradient(trial)
-        enough = trial_value <= value - _ARMIJO * step * slope
+        enough = trial_value <= value - ARMIJO * step * slope
         closer = np.linalg.norm(trial_gradient, axis=1) <= 0.5 * residual
         rounding = slope <= 1e-12 * np.abs(value)
         done = enough | closer | rounding

@@ -13,13 +13,15 @@ core.losses, core.predictions and core.kernels.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
 from unfit.core.kernels.parallel import available_threads, run_threads
 from unfit.core.kernels.rows import RowArrays
-from unfit.core.kernels.sums import add_value_gradient, add_weighted_product
+from unfit.core.kernels.sums import add_value_gradient, add_weighted_products
 from unfit.core.losses import LOGISTIC, Loss
 from unfit.core.predictions import margins
 
@@ -27,6 +29,9 @@ BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
 _INDEXED = 1 << 20  # rows whose numbers are written down at a time
+
+# products(problems (j,), V (j, d)) -> (j, d): the Hessian sum of each problem times its vector
+Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -57,10 +62,24 @@ class Rows:
         X, codes = np.concatenate([self.X, other.X]), np.concatenate([self.codes, other.codes])
         return replace(self, X=X, codes=codes)
 
+    def holds(self, X: Any) -> bool:
+        """Whether the numbers of X, in the precision of these rows, are theirs to the bit."""
+        if sparse.issparse(X) or np.shape(X) != self.X.shape:
+            return False
+        return np.array_equal(np.asarray(X).astype(self.X.dtype, copy=False), self.X)
+
+    def dense(self) -> np.ndarray:
+        """The numbers of a few rows, zeros included, (n, p)."""
+        return self.X
+
     def squared_lengths(self) -> np.ndarray:
         """|x|^2 of every row, intercept included, (n,), in float64."""
         X = self.X.astype(np.float64)
         return np.asarray(np.einsum("ij,ij->i", X, X) + self.intercept)
+
+    def rough_squares(self) -> np.ndarray:
+        """|x|^2 of every row without its intercept, (n,), in the precision of X at best."""
+        return np.asarray(np.einsum("ij,ij->i", self.X, self.X))
 
     def margins(self, W: np.ndarray) -> np.ndarray:
         """x.w for every row and problem, (n, k)."""
@@ -205,30 +224,33 @@ def narrow_sums(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarra
     return sums_of_narrow_rows(rows.arrays, index, rows.loss.compiled, positive_codes(len(W)), W)
 
 
-def gradient_and_products(
+def value_gradient_products(
     rows: Rows, W: np.ndarray, mask: np.ndarray | None = None
-) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
-    """The gradient (k, d), and product(c, v) = sum curvature x (x.v) of problem c; in float64.
+) -> tuple[np.ndarray, np.ndarray, Products]:
+    """Data terms of L (k,) and of its gradient (k, d), and products with the Hessian sums.
 
-    A pass over the rows each: with a good guide at hand, cheaper than the Hessian by far.
+    Values and gradients are float64's. A product is computed in the precision of its vectors over
+    a thousand rows, in float64 across them. A pass over the rows each: with a good guide at hand,
+    cheaper than the Hessian by far.
     """
     n, (k, d) = len(rows), W.shape
     curvatures = np.zeros((k, n))  # 0 for the rows left out
-    _, gradient = value_gradient_sum(rows, W, mask, curvatures)
-    threads = min(available_threads(), 1 + n * d // _WORTH_A_THREAD)
+    values, gradients = value_gradient_sum(rows, W, mask, curvatures)
+    arrays = rows.arrays
 
-    def product(c: int, v: np.ndarray) -> np.ndarray:
-        parts = np.zeros((threads, d))
-        v = np.ascontiguousarray(v, dtype=np.float64)
+    def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        asked = np.asarray(problems, np.intp), np.ascontiguousarray(V)
+        threads = min(available_threads(), 1 + n * d * len(V) // _WORTH_A_THREAD)
+        parts = np.zeros((threads, len(V), d))
 
         def body(t: int) -> None:
             start, stop = n * t // threads, n * (t + 1) // threads
-            add_weighted_product(rows.arrays, curvatures[c], v, start, stop, parts[t])
+            add_weighted_products(arrays, curvatures, asked, start, stop, parts[t])
 
         run_threads(body, threads)
         return np.asarray(parts.sum(axis=0))
 
-    return gradient, product
+    return values, gradients, products
 
 
 def gram_sum(rows: Rows, mask: np.ndarray | None = None) -> np.ndarray:

@@ -16,12 +16,14 @@ from unfit.core.kernels.parallel import available_threads, run_threads
 from unfit.core.kernels.sparse import (
     Compressed,
     Share,
+    add_squares,
     copy_rows,
     first_disorder,
     gather_rows,
     padded,
     to_table,
 )
+from unfit.core.losses import LOGISTIC, Loss
 from unfit.core.objective import Rows, check_index
 from unfit.errors import BadInput
 
@@ -96,12 +98,22 @@ class SparseRows(Rows):
         X = _array(parts, (len(self) + len(other), self.shape[1]))
         return replace(self, X=X, codes=codes)
 
+    def dense(self) -> np.ndarray:
+        return np.asarray(self.X.toarray())
+
     def squared_lengths(self) -> np.ndarray:
-        squares = np.append(np.square(self.data, dtype=np.float64), 0.0)
-        filled = np.diff(self.indptr) > 0
-        found = np.zeros(len(self))
-        found[filled] = np.add.reduceat(squares, self.indptr[:-1][filled])
-        return found + self.intercept
+        return squares_of_rows(self.X) + self.intercept
+
+    def rough_squares(self) -> np.ndarray:
+        return squares_of_rows(self.X)
+
+    def holds(self, X: Any) -> bool:
+        if not sparse.issparse(X) or X.shape != self.shape:
+            return False
+        given = _canonical(X)
+        pairs = (given.indptr, self.indptr), (given.indices, self.indices)
+        same = all(np.array_equal(one, other) for one, other in pairs)
+        return same and np.array_equal(given.data.astype(self.data.dtype), self.data)
 
     def margins(self, W: np.ndarray) -> np.ndarray:
         table, out = to_columns(W), np.empty((len(self), padded(len(W))))
@@ -118,6 +130,29 @@ class SparseRows(Rows):
         if self.intercept:
             gradient[:, p] = slopes.sum(axis=0)
         return np.asarray(self.loss.value(at, targets).sum(axis=0)), gradient
+
+
+def squares_of_rows(X: Any) -> np.ndarray:
+    """|x|^2 of every row of a CSR matrix, (n,), in float64."""
+    found = np.zeros(X.shape[0])
+    add_squares(X.indptr, X.data, found)
+    return found
+
+
+def make_rows(X: Any, codes: np.ndarray, intercept: bool, loss: Loss = LOGISTIC) -> Rows:
+    """Rows of a dense array, or of a SciPy matrix of any sparse format, which is brought into
+    canonical form in a copy where it is not."""
+    if not sparse.issparse(X):
+        return Rows(X, codes, intercept, loss)
+    return sparse_rows(_canonical(X), Rows(np.zeros((0, X.shape[1])), codes, intercept, loss))
+
+
+def _canonical(X: Any) -> Any:
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def sparse_rows(X: Any, like: Rows) -> SparseRows:

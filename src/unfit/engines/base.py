@@ -22,7 +22,7 @@ from unfit.core.class_split import ClassSplit
 from unfit.core.deleted_sums import sums_of_rows
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.losses import Loss
-from unfit.core.objective import Rows, problems
+from unfit.core.objective import Products, Rows, problems
 from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan
 from unfit.core.sparse_rows import SparseRows
@@ -150,12 +150,20 @@ class Engine(ABC):
         """The Hessian sum of each problem plus ridge I, ready to be solved with."""
         return [Cholesky.of(h + ridge * np.eye(self.d)) for h in self.hessian_sum(W, mask)]
 
-    def gradient_and_products(
+    def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
-        """The gradient sum, and product(c, v): the Hessian sum of problem c times v."""
+    ) -> tuple[np.ndarray, np.ndarray, Products]:
+        """The sums of values (k,) and gradients (k, d), and products(problems (j,), V (j, d)).
+
+        A product is the Hessian sum of each named problem times its vector, (j, d), by one pass
+        over the rows for all. Vectors of float32 ask for no more than its precision.
+        """
         hessians = self.hessian_sum(W, mask)
-        return self.gradient_sum(W, mask), lambda c, v: np.asarray(hessians[c] @ v)
+
+        def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(np.einsum("jde,je->jd", hessians[problems], V, dtype=np.float64))
+
+        return *self.value_gradient_sum(W, mask), products
 
     def class_split(self, known: Statistics) -> ClassSplit | None:
         """Sums of each of two classes at the weights of those known, where they can be used."""
@@ -257,6 +265,12 @@ def _restored(
 
 def sgd_engine(data: Engine, who: str) -> SgdEngine:
     """The engine, known to walk through rows; or an error that says who needs that."""
+    if data.takes_sparse and not isinstance(data, SgdEngine):
+        raise Unavailable(
+            f"{who} walks through rows in mini-batches, which the engine {data.name!r} cannot do "
+            "with sparse rows; use a method and solver without SGD, or give dense rows "
+            "(X.toarray())"
+        )
     if not isinstance(data, SgdEngine):
         raise Unavailable(
             f"{who} needs an engine that can walk through rows in mini-batches, and the engine "

@@ -3,7 +3,7 @@
 Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May know core.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Self
 
@@ -15,7 +15,7 @@ from unfit.core.dual import WIDE_FROM, Gram
 from unfit.core.factors import Factor
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
-from unfit.core.objective import Rows
+from unfit.core.objective import Products, Rows
 from unfit.core.sgd import Layout
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
@@ -115,16 +115,17 @@ class CpuEngine(Engine):
             self._gram = Gram.of(self.rows, keep)
         return self._gram.factors(W, keep, ridge)
 
-    def gradient_and_products(
+    def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
-    ) -> tuple[np.ndarray, Callable[[int, np.ndarray], np.ndarray]]:
-        gradient, product = objective.gradient_and_products(self.rows, W, self._read(mask))
+    ) -> tuple[np.ndarray, np.ndarray, Products]:
+        found = objective.value_gradient_products(self.rows, W, self._read(mask))
+        values, gradients, products = found
 
-        def counted(c: int, v: np.ndarray) -> np.ndarray:
+        def counted(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
             self.rows_read += len(self.rows)  # those that have left too, with weight 0
-            return product(c, v)
+            return products(problems, V)
 
-        return gradient, counted
+        return values, gradients, counted
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.gram_sum(self.rows, self._mask(mask))

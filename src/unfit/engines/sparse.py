@@ -3,10 +3,10 @@
 Keeps a reference to the caller's arrays, and the same numbers once more in the order of columns.
 Sums are float64's. What was evaluated last (values, gradients, and the curvature of every row) is
 kept: when rows leave, sums at the same weights are those less the sums of these rows, without a
-pass over the others. May know core.
+pass over the others. Nothing of it is in a pickle. May know core.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -15,13 +15,12 @@ from scipy import sparse
 
 from unfit.core.factors import Factor
 from unfit.core.hessian_products import Hessians
-from unfit.core.objective import Rows
+from unfit.core.objective import Products, Rows
 from unfit.core.sparse_rows import SparseRows, sparse_rows
 from unfit.core.sparse_sums import Evaluation, SparseMatrix
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
 
-Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
 _NO_HESSIAN = (
     "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
@@ -36,6 +35,13 @@ class _Known:
     weights: np.ndarray
     mask: np.ndarray
     found: Evaluation
+
+    def covers(self, W: np.ndarray, keep: np.ndarray) -> bool:
+        """Whether all but a few of its rows are kept, and no others, at its weights."""
+        if not np.array_equal(self.weights, W) or (keep & ~self.mask).any():
+            return False
+        left = np.count_nonzero(self.mask) - np.count_nonzero(keep)
+        return bool(left <= _FEW * len(keep))
 
 
 class SparseEngine(Engine):
@@ -53,7 +59,9 @@ class SparseEngine(Engine):
             )
         super().__init__(rows, n_classes)
         self._matrix = SparseMatrix(rows)
-        self._known: _Known | None = None
+        # Kept apart, so that a deletion on trial does not change what the next one starts from.
+        self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
+        self._on_trial: _Known | None = None  # of a mask
 
     @property
     def rows(self) -> SparseRows:
@@ -128,14 +136,20 @@ class SparseEngine(Engine):
     def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
         """Everything at W: without a pass where it is known but for a few rows that have left."""
         keep = self.remaining if mask is None else mask
-        known = self._known
-        if known is not None and np.array_equal(known.weights, W):
-            gone = np.flatnonzero(known.mask & ~keep)
-            if not (keep & ~known.mask).any() and gone.size <= _FEW * len(self):
-                if gone.size == 0:
-                    return known.found
-                return known.found.without(self.take(gone), gone, known.weights)
+        for known in (self._at_model, self._on_trial):
+            if known is not None and known.covers(W, keep):
+                return self._less(known, keep)
         self.rows_read += int(np.count_nonzero(keep))
         found = self._matrix.evaluate(W, None if keep.all() else keep.astype(np.float64))
-        self._known = _Known(W.copy(), keep.copy(), found)
+        known = _Known(W.copy(), keep.copy(), found)
+        if mask is None:
+            self._at_model = known
+        else:
+            self._on_trial = known
         return found
+
+    def _less(self, known: _Known, keep: np.ndarray) -> Evaluation:
+        gone = np.flatnonzero(known.mask & ~keep)
+        if gone.size == 0:
+            return known.found
+        return known.found.without(self.take(gone), gone, known.weights)

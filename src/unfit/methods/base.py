@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from unfit.core import newton
+from unfit.core import inexact_newton, newton
+from unfit.core.conjugate_gradients import Products
 from unfit.core.factors import Factor, Inverse
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Plan, power_of_two_above
@@ -330,9 +331,27 @@ class Method(ABC):
         def hessian(W: np.ndarray) -> Sequence[Factor]:
             return data.factors(W, mask, ridge)
 
+        def value_gradient_products(W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
+            value, gradient, products = data.value_gradient_products(W, mask)
+            value = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
+            value = value + np.einsum("kd,kd->k", slope, W)
+
+            def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+                return np.asarray(products(problems, V) + ridge * V)
+
+            return value, gradient + ridge * W + slope, regularised
+
         origin = np.zeros((data.k, data.d)) if start is None else start
         # From given weights at least one step: a single row may weigh less than the tolerance.
         steps = 0 if start is None else 1
+        if not data.forms_hessian:
+            return inexact_newton.minimize(
+                value_gradient_products,
+                origin,
+                self.settings.tol * n,
+                min_steps=steps,
+                first=inexact_newton.LOOSEST if start is None else 1e-2,
+            )
         return newton.minimize(value_gradient, hessian, origin, self.settings.tol * n, steps)
 
     def plan(self, rng: np.random.Generator, n: int) -> Plan:

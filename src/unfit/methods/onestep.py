@@ -189,10 +189,10 @@ class OneStep(Method):
         W, left = state.weights, state.n - len(rows)
         ridge = self.settings.l2 * left
         guides, after = self._guides(state, rows)
-        gradient, product = data.gradient_and_products(W, mask)
+        _, gradient, products = data.value_gradient_products(W, mask)
 
         def regularised(c: int) -> Product:
-            return lambda v: np.asarray(product(c, v) + ridge * v)
+            return lambda v: np.asarray(products(np.array([c]), v[None])[0] + ridge * v)
 
         def step(guides: Sequence[Factor]) -> np.ndarray:
             refined = [

@@ -9,7 +9,7 @@ source of rows, and `check_policy(MyPolicy)` that of a policy. May know lifecycl
 below, and data.
 """
 
-from unfit.testing.cases import CASES, Case
+from unfit.testing.cases import CASES, SPARSE_CASES, Case
 from unfit.testing.engines import check_engine
 from unfit.testing.losses import check_loss
 from unfit.testing.methods import check_method, method_checks
@@ -18,6 +18,7 @@ from unfit.testing.sources import check_source
 
 __all__ = [
     "CASES",
+    "SPARSE_CASES",
     "Case",
     "check_engine",
     "check_loss",

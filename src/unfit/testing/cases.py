@@ -55,11 +55,6 @@ class Case:
         return 1e-8 if self.dtype == "float64" else 1e-4
 
 
-def dense(rows: Rows) -> np.ndarray:
-    """Every number of some rows, (n, p)."""
-    return np.asarray(rows.X.toarray() if isinstance(rows, SparseRows) else rows.X)
-
-
 def protect(rows: Rows) -> None:
     """Make it an error to write to the rows."""
     arrays = [rows.X] if not isinstance(rows, SparseRows) else rows.compressed
@@ -68,6 +63,7 @@ def protect(rows: Rows) -> None:
 
 
 CASES = [Case(dtype, k) for dtype in ("float32", "float64") for k in (2, 3)]
+SPARSE_CASES = [replace(case, sparse=True) for case in CASES]
 
 
 def rng(seed: int = 0) -> np.random.Generator:

@@ -9,7 +9,7 @@ import numpy as np
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine, SgdEngine
 from unfit.errors import Unavailable
-from unfit.testing.cases import CASES, Case, dense, protect, require_same, rng
+from unfit.testing.cases import CASES, Case, protect, require_same, rng
 
 
 def check_engine(make: Callable[[Rows, int], Engine], cases: list[Case] | None = None) -> None:
@@ -47,7 +47,7 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     """Sums over what remains against the formulae, in float64, on those rows."""
     k, n = len(W), len(rows)
     X = np.ones((n, rows.d))
-    X[:, : rows.X.shape[1]] = dense(rows)
+    X[:, : rows.X.shape[1]] = rows.dense()
     margin, target = X @ W.T, (rows.targets(k)).astype(np.float64)
     loss = rows.loss
     value, gradient = data.value_gradient_sum(W)
@@ -57,13 +57,10 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     curvature = loss.curvature(margin, target)
     hessian = np.array([(X * curvature[:, c, None]).T @ X for c in range(k)])
     v = rng(3).standard_normal(data.d)
+    check_products(data, W, hessian, tolerance)
     if data.forms_hessian:
         require_same(data.hessian_sum(W), hessian, tolerance, "the sum of Hessians")
         require_same(data.gram_sum(), X.T @ X, tolerance, "the Gram matrix")
-        found, product = data.gradient_and_products(W)
-        require_same(found, goal, tolerance, "the gradient beside products")
-        for c in range(k):
-            require_same(product(c, v), hessian[c] @ v, tolerance, "a product with the Hessian")
     else:
         _check_no_hessian(data, W)
     for c, factor in enumerate(data.factors(W, None, 0.5)):
@@ -72,7 +69,7 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
     where = np.flatnonzero(data.remaining)
     assert data.n_remaining == n == len(where), "n_remaining is not the number of rows that remain"
     taken = data.take(where[::7])
-    assert np.array_equal(dense(taken), dense(rows)[::7]), "`take` gives other rows"
+    assert np.array_equal(taken.dense(), rows.dense()[::7]), "`take` gives other rows"
     assert np.array_equal(taken.codes, rows.codes[::7]), "`take` gives other classes"
     if data.forms_hessian:
         some = data.sums_of(W, where[::7])
@@ -95,3 +92,19 @@ def _check_no_hessian(data: Engine, W: np.ndarray) -> None:
         except Unavailable:
             continue
         raise AssertionError("forms_hessian is False, and yet a d x d matrix was made")
+
+
+def check_products(data: Engine, W: np.ndarray, hessian: np.ndarray, tolerance: float) -> None:
+    """Values, gradients and products of one call, against those of the others."""
+    value, gradient = data.value_gradient_sum(W)
+    found_value, found_gradient, products = data.value_gradient_products(W)
+    require_same(found_value, value, tolerance, "the values beside products")
+    require_same(found_gradient, gradient, tolerance, "the gradients beside products")
+    for problems in (np.arange(len(W)), np.arange(len(W))[::-2], np.zeros(2, np.intp)):
+        V = rng(3).standard_normal((len(problems), data.d))
+        goal = np.array([hessian[c] @ v for c, v in zip(problems, V, strict=True)])
+        product = products(problems, V)
+        assert product.dtype == np.float64, "products are float64"
+        require_same(product, goal, tolerance, "products with the Hessians")
+        rough = products(problems, V.astype(np.float32))
+        require_same(rough, goal, max(tolerance, 1e-4), "products with float32 vectors")

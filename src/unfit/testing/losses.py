@@ -3,7 +3,7 @@
 import numpy as np
 
 from unfit.core.losses import Loss
-from unfit.core.objective import gradient_and_products
+from unfit.core.objective import value_gradient_sum
 from unfit.methods import METHODS
 from unfit.testing.cases import Case, require_same, rng
 from unfit.testing.engines import check_sums
@@ -54,5 +54,5 @@ def _check_kernels(case: Case) -> None:
     data, rows = case.data(), case.rows()
     W = rng(1).standard_normal((data.k, data.d))
     check_sums(data, rows, W, case.tolerance)
-    gradient, _ = gradient_and_products(rows, W)
+    _, gradient = value_gradient_sum(rows, W)
     require_same(data.sums_of(W, np.arange(400))[0], gradient, case.tolerance, "narrow sums")

@@ -157,6 +157,16 @@ def squares_of_columns(
 
 
 @njit(**KERNEL)
+def add_squares(indptr: np.ndarray, data: np.ndarray, out: np.ndarray) -> None:
+    """out[i] += |x_i|^2."""
+    for i in range(out.size):
+        total = 0.0
+        for at in range(indptr[i], indptr[i + 1]):
+            total += np.float64(data[at]) * np.float64(data[at])
+        out[i] += total
+
+
+@njit(**KERNEL)
 def to_table(vectors: np.ndarray, table: np.ndarray, share: Share) -> None:
     """table[i, c] = vectors[c, i] for the i of a share."""
     for i in range(share[0], share[1]):

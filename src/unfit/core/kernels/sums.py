@@ -1,11 +1,11 @@
-"""Sums over rows where they lie, in float64: value and gradient, and products with the Hessian."""
+"""Sums over rows where they lie: value and gradient in float64, and products with the Hessian."""
 
 import numpy as np
 from numba import njit
 
 from unfit.core.kernels.margin import CompiledLoss, curvature, slope, value
 from unfit.core.kernels.parallel import KERNEL
-from unfit.core.kernels.rows import RowArrays
+from unfit.core.kernels.rows import FLUSH, RowArrays
 
 
 @njit(**KERNEL)
@@ -71,27 +71,43 @@ def add_value_gradient(
 
 
 @njit(**KERNEL)
-def add_weighted_product(
-    rows: RowArrays, weights: np.ndarray, v: np.ndarray, start: int, stop: int, out: np.ndarray
+def add_weighted_products(
+    rows: RowArrays,
+    weights: np.ndarray,
+    asked: tuple[np.ndarray, np.ndarray],
+    start: int,
+    stop: int,
+    out: np.ndarray,
 ) -> None:
-    """out += sum of weight x (x.v) over rows start .. stop - 1."""
+    """out[i] += sum of weight x (x.v) over rows start .. stop - 1, for every problem asked for.
+
+    weights (k, n); asked: the problems (j,) and a vector v for each, (j, d), in whose precision
+    FLUSH rows are summed before out (j, d) takes over. The rows are read once for all.
+    """
     X, _, intercept = rows
-    p = X.shape[1]
-    for at in range(start, stop, 4):
-        last = min(at + 4, stop) - 1
-        x0, x1, x2, x3 = X[at], X[min(at + 1, last)], X[min(at + 2, last)], X[min(at + 3, last)]
-        m0 = m1 = m2 = m3 = v[p] if intercept else 0.0
-        for j in range(p):
-            vj = v[j]
-            m0 += x0[j] * vj
-            m1 += x1[j] * vj
-            m2 += x2[j] * vj
-            m3 += x3[j] * vj
-        m0 *= weights[at]
-        m1 *= weights[at + 1] if at + 1 < stop else 0.0
-        m2 *= weights[at + 2] if at + 2 < stop else 0.0
-        m3 *= weights[at + 3] if at + 3 < stop else 0.0
-        for j in range(p):
-            out[j] += m0 * x0[j] + m1 * x1[j] + m2 * x2[j] + m3 * x3[j]
-        if intercept:
-            out[p] += m0 + m1 + m2 + m3
+    problems, V = asked
+    p, kind = X.shape[1], V.dtype.type
+    part = np.zeros(V.shape, V.dtype)
+    for first in range(start, stop, FLUSH):
+        part[:] = 0
+        for at in range(first, min(first + FLUSH, stop), 4):
+            last = min(at + 4, stop) - 1
+            x0, x1, x2, x3 = X[at], X[min(at + 1, last)], X[min(at + 2, last)], X[min(at + 3, last)]
+            for i in range(problems.size):
+                v, total, weight = V[i], part[i], weights[problems[i]]
+                m0 = m1 = m2 = m3 = v[p] if intercept else kind(0)
+                for j in range(p):
+                    vj = v[j]
+                    m0 += x0[j] * vj
+                    m1 += x1[j] * vj
+                    m2 += x2[j] * vj
+                    m3 += x3[j] * vj
+                m0 *= kind(weight[at])
+                m1 *= kind(weight[at + 1]) if at + 1 < stop else kind(0)
+                m2 *= kind(weight[at + 2]) if at + 2 < stop else kind(0)
+                m3 *= kind(weight[at + 3]) if at + 3 < stop else kind(0)
+                for j in range(p):
+                    total[j] += m0 * x0[j] + m1 * x1[j] + m2 * x2[j] + m3 * x3[j]
+                if intercept:
+                    total[p] += m0 + m1 + m2 + m3
+        out += part

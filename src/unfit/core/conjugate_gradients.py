@@ -1,0 +1,188 @@
+"""Linear systems known by their products, several at a time, with a guide that must earn its keep.
+
+    H x = rhs  until  |rhs - H x| <= precision |rhs|
+
+Problems go in lockstep, since a product is one pass over the rows for all of them. A guide is about
+H^-1: a factor of each problem, or a function. It is trusted as long as conjugate gradients need
+few products with it; beyond TRUSTED they are tried without, and the way of fewer products stays.
+Where there is no guide, one may be on offer: it is made once the products have cost as much as it
+does, so that at most twice the work of the better way is done. Knows core.factors.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unfit.core.factors import Factor
+
+MOST_PRODUCTS = 1000  # of one system
+TRUSTED = 12  # products of one system above which a guide is compared with none
+_TINY = np.finfo(np.float64).tiny
+
+# (problems (j,), vectors (j, d)) -> (j, d): of each named problem, a matrix times its vector
+Products = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Guide = Products | Sequence[Factor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offer:
+    """A guide that can be made, and how many products cost as much as to make it."""
+
+    make: Callable[[np.ndarray], Guide]  # from the weights (k, d)
+    products: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solved:
+    """x (j, d), what is left of the right-hand sides (j, d), and the number of products."""
+
+    x: np.ndarray
+    left: np.ndarray
+    products: int
+    indefinite: bool = False  # the guide is not positive definite, and no guide
+
+    def products_per_digit(self, rhs: np.ndarray, precision: np.ndarray) -> float:
+        """Of the problem that converges slowest, among those that were to be solved."""
+        asked = precision < 1
+        share = lengths(self.left[asked]) / np.maximum(lengths(rhs[asked]), _TINY)
+        return float(self.products / -np.log10(np.clip(share.max(initial=0.0), 1e-16, 0.99)))
+
+    def missed(self, rhs: np.ndarray, precision: np.ndarray) -> bool:
+        """Whether any problem is not solved to the precision."""
+        return bool((lengths(self.left) > precision * lengths(rhs)).any())
+
+
+def lengths(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(np.sqrt(np.einsum("kd,kd->k", vectors, vectors)))
+
+
+def unguided(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    return vectors
+
+
+def conjugate_gradients(
+    products: Products,
+    guide: Products,
+    rhs: np.ndarray,
+    precision: np.ndarray,
+    most: int = MOST_PRODUCTS,
+) -> Solved:
+    """x (j, d) with |rhs - H x| <= precision |rhs| for j problems, by a pass over the rows each.
+
+    A problem along whose direction the curvature is not positive, which is rounding, stays where it
+    is, or at the first direction if it did not get further.
+    """
+    x, left = np.zeros_like(rhs), rhs.copy()
+    enough = precision * lengths(rhs)
+    going = lengths(left) > enough
+    direction = np.array(guide(np.arange(len(rhs)), left))  # a copy: left changes in place
+    along = np.einsum("kd,kd->k", left, direction)
+    indefinite, taken = bool((along[going] <= 0).any()), 0
+    while going.any() and taken < most and not indefinite:
+        at = np.flatnonzero(going)
+        image = products(at, direction[at])
+        taken += 1
+        curvature = np.einsum("kd,kd->k", direction[at], image)
+        flat = curvature <= 0
+        if taken == 1:
+            x[at[flat]] = direction[at[flat]]
+        step = np.where(flat, 0.0, along[at] / np.where(flat, 1.0, curvature))[:, None]
+        x[at] += step * direction[at]
+        left[at] -= step * image
+        going[at] = ~flat & (lengths(left[at]) > enough[at])
+        at = np.flatnonzero(going)
+        z = guide(at, left[at])
+        before, along[at] = along[at], np.einsum("kd,kd->k", left[at], z)
+        indefinite = bool((along[at] <= 0).any())
+        direction[at] = z + (along[at] / before)[:, None] * direction[at]
+    return Solved(x=x, left=left, products=taken, indefinite=indefinite)
+
+
+class Guidance:
+    """Solves one system after the other, with the guide or without, as takes fewer products."""
+
+    def __init__(self, guide: Guide | None, offer: Offer | None = None) -> None:
+        self.products = 0  # so far
+        self.guide = guide
+        self._offer = offer if guide is None else None
+        self._with: float | None = None  # products a digit with the guide, once they were many
+        self._without: float | None = None  # and without it, where that was tried
+
+    def solve(
+        self, products: Products, W: np.ndarray, rhs: np.ndarray, precision: np.ndarray
+    ) -> Solved:
+        """H x = rhs (k, d) at the weights W; a problem with precision 1 is left alone."""
+        if self.guide is None:
+            most = MOST_PRODUCTS
+            if self._offer is not None:
+                most = max(1, self._offer.products - self.products)
+            solved = self._run(products, unguided, rhs, precision, most)
+            if self._offer is None or not solved.missed(rhs, precision):
+                return solved
+            self._without = solved.products_per_digit(rhs, precision)
+            self.guide, self._offer = self._offer.make(W), None
+            return self._continued(solved, products, rhs, precision)
+        if self._with is not None and self._without is None:
+            return self._compared(products, rhs, precision)
+        return self._guided(products, rhs, precision)
+
+    def _guided(self, products: Products, rhs: np.ndarray, precision: np.ndarray) -> Solved:
+        solved = self._run(products, _called(self.guide), rhs, precision)
+        if solved.indefinite:
+            self.guide = None
+            return self._run(products, unguided, rhs, precision)
+        if solved.products > TRUSTED:
+            self._with = solved.products_per_digit(rhs, precision)
+            if self._without is not None and self._without <= self._with:
+                self.guide = None
+        return solved
+
+    def _compared(self, products: Products, rhs: np.ndarray, precision: np.ndarray) -> Solved:
+        """Without the guide, for as many products as it would take; then on with the better."""
+        assert self._with is not None
+        most = max(1, int(np.ceil(self._with * -np.log10(precision.min()))))
+        plain = self._run(products, unguided, rhs, precision, most)
+        self._without = plain.products_per_digit(rhs, precision)
+        if self._without <= self._with:
+            self.guide = None
+        if not plain.missed(rhs, precision):
+            return plain
+        return self._continued(plain, products, rhs, precision)
+
+    def _continued(
+        self, solved: Solved, products: Products, rhs: np.ndarray, precision: np.ndarray
+    ) -> Solved:
+        left = np.maximum(lengths(solved.left), _TINY)
+        further = np.minimum(1.0, precision * lengths(rhs) / left)
+        guide = unguided if self.guide is None else _called(self.guide)
+        rest = self._run(products, guide, solved.left, further)
+        if rest.indefinite:
+            self.guide = None
+        taken = solved.products + rest.products
+        return Solved(x=solved.x + rest.x, left=rest.left, products=taken)
+
+    def _run(
+        self,
+        products: Products,
+        guide: Products,
+        rhs: np.ndarray,
+        precision: np.ndarray,
+        most: int = MOST_PRODUCTS,
+    ) -> Solved:
+        solved = conjugate_gradients(products, guide, rhs, precision, most)
+        self.products += solved.products
+        return solved
+
+
+def _called(guide: Guide | None) -> Products:
+    assert guide is not None
+    if callable(guide):
+        return guide
+    factors = guide
+
+    def solve(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        pairs = zip(problems, vectors, strict=True)
+        return np.array([factors[c].solve(v) for c, v in pairs]).reshape(vectors.shape)
+
+    return solve
