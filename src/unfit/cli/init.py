@@ -15,7 +15,6 @@ from unfit.cli.common import (
     print_json,
     progress_bar,
 )
-from unfit.data.columns import BAGS
 from unfit.errors import BadInput
 from unfit.methods import METHODS
 
@@ -186,6 +185,8 @@ def _widths(given: Sequence[str]) -> dict[str, int]:
 
 
 def _kinds(created: "Created") -> dict[str, int]:
+    from unfit.data.columns import BAGS
+
     kinds = ("numeric", "boolean", "category", "sparse", "hash")
     counts = {kind: sum(c.kind == kind for c in created.columns) for kind in kinds}
     return {kind: n for kind, n in counts.items() if n or kind not in BAGS}

@@ -6,11 +6,13 @@ measured is rounded: it is kept for good, and a change of many digits is an equa
 left. May know methods, engines and core.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from unfit.core.factors import Cholesky
+from unfit.core.hessian_products import solve_each
 from unfit.core.metrics import Quality, quality
 from unfit.core.objective import Rows
 from unfit.core.predictions import class_probabilities, margins
@@ -42,7 +44,10 @@ def distance_left(
     bound = float(np.linalg.norm(gradient)) / (ridge * length)
     if bound <= _CLOSE:  # the objective is curved by the ridge at least
         return bound, state
-    if state.stale_inverse is not None:
+    left: Sequence[np.ndarray] | np.ndarray
+    if data.wide(mask):  # no Hessian is to be made of so many columns
+        left = solve_each(data.factors(W, mask, ridge), gradient)
+    elif state.stale_inverse is not None:
         left = [stale.inverse @ g for stale, g in zip(state.stale_inverse, gradient, strict=True)]
     else:
         if state.statistics is None:

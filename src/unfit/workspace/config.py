@@ -349,8 +349,6 @@ class Config:
 
     def kept_as(self) -> Literal["auto", "dense", "sparse"]:
         """How encoded rows are kept: "auto" is dense for training that walks through rows."""
-        from unfit.methods import METHODS
-
         wanted = self.preprocessing.rows
         walks = METHODS[self.model.method](self.model.settings()).solver == "sgd"
         return "dense" if wanted == "auto" and walks else wanted
