@@ -132,7 +132,7 @@ class Polishing:
         ridge, n = self.problem.ridge, self.problem.n
         exact = Retrain(Settings(l2=ridge / n, tol=self.room / 2 * ridge / n))
         with _in_own_precision(self.data):
-            found = exact.minimum(self.data, self.mask, centre)
+            found = exact.minimum(self.data, self.mask, start=centre)
         residual = [float(length) for length in found.residual]
         return found.weights, stated(bounds.by_residual(self.problem, found.weights, residual))
 

@@ -5,7 +5,8 @@
 Conjugate gradients run for all problems in lockstep, so that a pass serves all that have not
 finished. Since H >= ridge I, a residual r leaves an error of |r| / ridge at most: a solution is
 accepted when that is below PRECISION of the length it is added to, that of the weights. Roots come
-from Lanczos' method, which needs products alone, too. Knows core.factors and core.noise.
+from Lanczos' method, which needs products alone, too. Knows core.factors, core.noise and
+core.conjugate_gradients.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import overload
 
 import numpy as np
 
-from unfit.core.conjugate_gradients import Products
+from unfit.core.conjugate_gradients import Products, conjugate_gradients, lengths, unguided
 from unfit.core.factors import Factor
 from unfit.core.noise import inverse_fourth_root_by_lanczos
 
@@ -27,17 +28,16 @@ _MOST_STEPS = 2000
 class Hessians(Sequence[Factor]):
     """k Hessians, each with ridge I. product(problems (j,), V (j, d)) leaves the ridge out.
 
-    diagonals (k, d): of the Hessians, ridge included. scales (k,): lengths beside which solutions
-    are to be right.
+    scales (k,): lengths beside which solutions are to be right. guide: about their inverses.
     """
 
     product: Products
-    diagonals: np.ndarray
     ridge: float
     scales: np.ndarray
+    guide: Products = unguided
 
     def __len__(self) -> int:
-        return len(self.diagonals)
+        return len(self.scales)
 
     @overload
     def __getitem__(self, at: int) -> Factor: ...
@@ -60,26 +60,17 @@ class Hessians(Sequence[Factor]):
 
     def solve(self, problems: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         """The Hessian of each named problem, solved with its vector; (j, d)."""
-        enough = PRECISION * self.ridge * self.scales[problems]
-        enough = np.maximum(enough, _LEAST * np.linalg.norm(rhs, axis=1))
-        solution = np.zeros_like(rhs)
-        at = np.flatnonzero(np.linalg.norm(rhs, axis=1) > enough)
-        residual = rhs[at]
-        direction = preconditioned = residual / self.diagonals[problems[at]]
-        gain = np.einsum("jd,jd->j", residual, preconditioned)
-        for _ in range(_MOST_STEPS):
-            if at.size == 0:
-                break
-            image = self.times(problems[at], direction)
-            step = (gain / np.einsum("jd,jd->j", direction, image))[:, None]
-            solution[at] += step * direction
-            residual = residual - step * image
-            going = np.linalg.norm(residual, axis=1) > enough[at]
-            at, residual, direction = at[going], residual[going], direction[going]
-            preconditioned = residual / self.diagonals[problems[at]]
-            before, gain = gain[going], np.einsum("jd,jd->j", residual, preconditioned)
-            direction = preconditioned + (gain / before)[:, None] * direction
-        return solution
+        size = lengths(rhs)
+        enough = np.maximum(PRECISION * self.ridge * self.scales[problems], _LEAST * size)
+        precision = np.minimum(1.0, enough / np.where(size > 0, size, 1.0))
+        solved = conjugate_gradients(
+            lambda at, V: self.times(problems[at], V),
+            lambda at, V: self.guide(problems[at], V),
+            rhs,
+            precision,
+            _MOST_STEPS,
+        )
+        return solved.x
 
 
 @dataclass(frozen=True, eq=False)

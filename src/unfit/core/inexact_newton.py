@@ -50,7 +50,7 @@ def minimize(
     first: float = LOOSEST,
     dtype: np.dtype | type = np.float64,
 ) -> Minimum:
-    """Minimise k strictly convex problems from start (k, d), in at least min_steps steps.
+    """Minimise k strictly convex problems from start (k, d), in min_steps to max_steps steps.
 
     value_gradient_products(W) -> (k,), (k, d) and products with the Hessians at W. guide: about
     their inverses; offer: how one can be made. first: the forcing term of the first step. dtype:

@@ -61,8 +61,9 @@ def minimize(
     start: np.ndarray,
     tolerance: float,
     min_steps: int = 0,
+    max_steps: int = MAX_STEPS,
 ) -> Minimum:
-    """Minimise k strictly convex problems from start (k, d), in at least min_steps steps.
+    """Minimise k strictly convex problems from start (k, d), in min_steps to max_steps steps.
 
     value_gradient(W) -> (k,), (k, d); hessian(W) -> (k, d, d). Stops early, not converged, where
     rounding leaves nothing to gain.
@@ -74,7 +75,7 @@ def minimize(
     factors: list[Factor] = []
     hessians = steps = 0
     fresh = False
-    while steps < MAX_STEPS and (steps < min_steps or (residual > tolerance).any()):
+    while steps < max_steps and (steps < min_steps or (residual > tolerance).any()):
         if not fresh:
             factors = [h if isinstance(h, Factor) else Cholesky.of(h) for h in hessian(W)]
             hessians += 1

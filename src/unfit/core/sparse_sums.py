@@ -5,11 +5,13 @@ is scattered: one reading of each makes a gradient with its curvatures, or produ
 Hessians as there are vectors. Knows core.sparse_rows and core.kernels.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from unfit.core.deflation import FEWEST, MORE, MOST, PRODUCTS, Basis
 from unfit.core.kernels.parallel import run_threads
 from unfit.core.kernels.sparse import (
     Compressed,
@@ -19,11 +21,12 @@ from unfit.core.kernels.sparse import (
     gather_rows,
     margins_and_losses,
     padded,
-    squares_of_columns,
     weighted_margins,
 )
 from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
+
+_ALIKE = 20  # vectors that cost as much arithmetic as it costs to read the rows for one
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,36 @@ class SparseMatrix:
     def transpose(self) -> Transpose:
         return Transpose.of(self.rows)
 
+    @property
+    def has_basis(self) -> bool:
+        """Whether the directions of the guide were made."""
+        return self.__dict__.get("basis") is not None
+
+    @cached_property
+    def basis(self) -> Basis | None:
+        """Directions in which the rows are long; None where they would take too much memory."""
+        r = self._directions
+        if r < FEWEST:
+            return None
+        ones = np.ones((len(self.rows), 1))
+
+        def gram(V: np.ndarray) -> np.ndarray:
+            return self.products(ones, np.zeros(len(V), np.int64), V)
+
+        return Basis.of(gram, self.rows.margins, self.rows.d, r)
+
+    @property
+    def _directions(self) -> int:
+        """As many as take an eighth of the memory of the rows."""
+        return int(min(MOST, self.rows.nbytes // (8 * 4 * max(1, self.rows.d))))
+
+    def products_per_basis(self, k: int) -> int | None:
+        """How many products of k problems cost as much as the basis; None where there is none."""
+        if self._directions < FEWEST:
+            return None
+        several = 1 + (self._directions + MORE) / _ALIKE
+        return math.ceil(PRODUCTS * several / (1 + k / _ALIKE))
+
     def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
         """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
 
@@ -99,20 +132,6 @@ class SparseMatrix:
             ),
         )
         return self._combined(between, j)
-
-    def diagonals(self, curvatures: np.ndarray) -> np.ndarray:
-        """sum curvature x^2 of each problem, (k, d): the diagonals of the Hessians."""
-        rows, k = self.rows, curvatures.shape[1]
-        out = np.zeros((k, rows.d))
-        columns = self.transpose
-        in_shares(
-            columns.indptr,
-            k,
-            lambda part: squares_of_columns(columns.compressed, curvatures, out, part),
-        )
-        if rows.intercept:
-            out[:, -1] = curvatures.sum(axis=0)
-        return out
 
     def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
         """sum weight x for each of the first j columns of weights (n, width), (j, d)."""

@@ -19,6 +19,7 @@ from typing import ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 
 from unfit.core.class_split import ClassSplit
+from unfit.core.conjugate_gradients import Guide, Offer
 from unfit.core.deleted_sums import sums_of_rows
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.losses import Loss
@@ -164,6 +165,25 @@ class Engine(ABC):
             return np.asarray(np.einsum("jde,je->jd", hessians[problems], V, dtype=np.float64))
 
         return *self.value_gradient_sum(W, mask), products
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers a pass over the remaining rows reads."""
+        return self.n_remaining * self.d
+
+    @property
+    def products_need_hessians(self) -> bool:
+        """Whether products come from whole Hessians, so that Hessians may as well be asked for."""
+        return type(self).value_gradient_products is Engine.value_gradient_products
+
+    def guide(self, mask: np.ndarray | None, ridge: float) -> Guide | None:
+        """About the inverses of the Hessians plus ridge I at the weights that were evaluated last,
+        where that is at hand."""
+        return None
+
+    def offer(self, mask: np.ndarray | None, ridge: float) -> Offer | None:
+        """Such a guide, where it can be made."""
+        return None
 
     def class_split(self, known: Statistics) -> ClassSplit | None:
         """Sums of each of two classes at the weights of those known, where they can be used."""

@@ -13,6 +13,7 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from unfit.core.conjugate_gradients import Guide, Offer, unguided
 from unfit.core.factors import Factor
 from unfit.core.hessian_products import Hessians
 from unfit.core.objective import Products, Rows
@@ -62,6 +63,7 @@ class SparseEngine(Engine):
         # Kept apart, so that a deletion on trial does not change what the next one starts from.
         self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
         self._on_trial: _Known | None = None  # of a mask
+        self._last: Evaluation | None = None  # whatever was asked for last
 
     @property
     def rows(self) -> SparseRows:
@@ -117,12 +119,39 @@ class SparseEngine(Engine):
 
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
         found = self._evaluated(W, mask)
+        basis = self._matrix.basis
         return Hessians(
             product=self._products(found),
-            diagonals=self._matrix.diagonals(found.curvatures) + ridge,
             ridge=ridge,
             scales=np.linalg.norm(W, axis=1),
+            guide=unguided if basis is None else basis.guide(found.curvatures, ridge),
         )
+
+    def guide(self, mask: np.ndarray | None, ridge: float) -> Guide | None:
+        return self._fresh_guide(ridge) if self._matrix.has_basis else None
+
+    def offer(self, mask: np.ndarray | None, ridge: float) -> Offer | None:
+        products = self._matrix.products_per_basis(self.k)
+        return (
+            None
+            if products is None
+            else Offer(make=lambda W: self._fresh_guide(ridge), products=products)
+        )
+
+    def _fresh_guide(self, ridge: float) -> Products:
+        """Of the Hessians that were evaluated last, whenever it is used."""
+        basis = self._matrix.basis
+        assert basis is not None
+        made: list[tuple[Evaluation, Products]] = []
+
+        def guide(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+            found = self._last
+            assert found is not None
+            if not made or made[0][0] is not found:
+                made[:] = [(found, basis.guide(found.curvatures, ridge))]
+            return made[0][1](problems, vectors)
+
+        return guide
 
     def _products(self, found: Evaluation) -> Products:
         matrix, curvatures = self._matrix, found.curvatures
@@ -134,6 +163,10 @@ class SparseEngine(Engine):
         return products
 
     def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
+        self._last = self._found(W, mask)
+        return self._last
+
+    def _found(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
         """Everything at W: without a pass where it is known but for a few rows that have left."""
         keep = self.remaining if mask is None else mask
         for known in (self._at_model, self._on_trial):

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from unfit.core import inexact_newton, newton
-from unfit.core.conjugate_gradients import Products
-from unfit.core.factors import Factor, Inverse
+from unfit.core.conjugate_gradients import Guide
+from unfit.core.factors import Inverse
+from unfit.core.newton import Minimum
 from unfit.core.noise import standard_normal
 from unfit.core.sgd import Plan, power_of_two_above
 from unfit.core.statistics import Statistics
@@ -23,6 +23,7 @@ from unfit.core.trajectory import Reserve, TrajectoryFile, restore
 from unfit.engines.base import Engine, sgd_engine
 from unfit.errors import Unavailable
 from unfit.knobs import Knob, knob, knobs
+from unfit.methods.minimum import Objective, minimize
 from unfit.methods.stream import Stream
 from unfit.progress import ProgressCallback
 
@@ -285,7 +286,7 @@ class Method(ABC):
         )
 
     def _centre_of(self, state: State, data: Engine) -> np.ndarray:
-        return self._newton(data, None, None, state.weights).weights
+        return self.minimum(data, start=state.weights).weights
 
     @abstractmethod
     def unlearn(
@@ -310,49 +311,20 @@ class Method(ABC):
         """Weights trained by this method's solver, without noise."""
         if self.solver == "sgd":
             return self._sgd(data, rng, mask, linear_term, progress)
-        return self._newton(data, mask, linear_term, start).weights
+        return self.minimum(data, mask, linear_term=linear_term, start=start).weights
 
-    def _newton(
+    def minimum(
         self,
         data: Engine,
-        mask: np.ndarray | None,
-        linear_term: np.ndarray | None,
-        start: np.ndarray | None,
-    ) -> newton.Minimum:
-        n = data.n_remaining if mask is None else int(np.count_nonzero(mask))
-        ridge = self.settings.l2 * n
-        slope = np.zeros((data.k, data.d)) if linear_term is None else linear_term
-
-        def value_gradient(W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            value, gradient = data.value_gradient_sum(W, mask)
-            value = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
-            return value + np.einsum("kd,kd->k", slope, W), gradient + ridge * W + slope
-
-        def hessian(W: np.ndarray) -> Sequence[Factor]:
-            return data.factors(W, mask, ridge)
-
-        def value_gradient_products(W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
-            value, gradient, products = data.value_gradient_products(W, mask)
-            value = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W)
-            value = value + np.einsum("kd,kd->k", slope, W)
-
-            def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
-                return np.asarray(products(problems, V) + ridge * V)
-
-            return value, gradient + ridge * W + slope, regularised
-
-        origin = np.zeros((data.k, data.d)) if start is None else start
-        # From given weights at least one step: a single row may weigh less than the tolerance.
-        steps = 0 if start is None else 1
-        if not data.forms_hessian:
-            return inexact_newton.minimize(
-                value_gradient_products,
-                origin,
-                self.settings.tol * n,
-                min_steps=steps,
-                first=inexact_newton.LOOSEST if start is None else 1e-2,
-            )
-        return newton.minimize(value_gradient, hessian, origin, self.settings.tol * n, steps)
+        mask: np.ndarray | None = None,
+        *,
+        linear_term: np.ndarray | None = None,
+        start: np.ndarray | None = None,
+        guide: Guide | None = None,
+    ) -> Minimum:
+        """The optimum of the rows of a mask by Newton's method, with the gradient left there."""
+        objective = Objective(data=data, mask=mask, l2=self.settings.l2, linear_term=linear_term)
+        return minimize(objective, self.settings.tol, start=start, guide=guide)
 
     def plan(self, rng: np.random.Generator, n: int) -> Plan:
         s = self.settings

@@ -6,7 +6,6 @@ right. Publishes w + sigma b, b fresh each time.
 
 import numpy as np
 
-from unfit.core.newton import Minimum
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, with_noise
 
@@ -29,7 +28,3 @@ class Retrain(Method):
         centre = self.optimum(data, rng, mask=data.without(deleted), start=state.centre)
         centred = moved(state, centre, state.n - len(deleted))
         return with_noise(centred, self.perturbed(centre, rng))
-
-    def minimum(self, data: Engine, mask: np.ndarray, start: np.ndarray) -> Minimum:
-        """The optimum of the rows of a mask, with the gradient that is left there."""
-        return self._newton(data, mask, None, start)

@@ -47,8 +47,9 @@ def _gather(
     if width == 1:
         indices, values = numbers
         total = 0.0
-        for i in range(start, stop):
-            total += np.float64(values[i]) * flat[indices[i]]
+        # Unsigned: numba looks whether a signed index counts from the end, which costs half.
+        for i in range(np.uint64(start), np.uint64(stop)):
+            total += np.float64(values[i]) * flat[np.uint64(indices[i])]
         out[place] = total
         return
     column = 0
@@ -139,21 +140,6 @@ def weighted_margins(
         for c in range(problems.size):
             m = out[i, c] + (table[last, c] if intercept else 0.0)
             out[i, c] = curvatures[i, problems[c]] * m
-
-
-@njit(**KERNEL)
-def squares_of_columns(
-    columns: Compressed, weights: np.ndarray, out: np.ndarray, share: Share
-) -> None:
-    """out[c, j] = sum of weight_ic x_ij^2 over the rows i, for the columns j of a share."""
-    indptr, rows, data = columns
-    k = weights.shape[1]
-    for j in range(share[0], share[1]):
-        for at in range(indptr[j], indptr[j + 1]):
-            square = np.float64(data[at]) * np.float64(data[at])
-            i = rows[at]
-            for c in range(k):
-                out[c, j] += square * weights[i, c]
 
 
 @njit(**KERNEL)

@@ -1,0 +1,69 @@
+"""What Newton's method costs with Hessians and by products, counted in flops and bytes.
+
+The unit is the time in which memory delivers a byte. BLAS does SYRK flops in that time on float32
+rows, our kernels KERNEL, a Cholesky factorisation one. For k problems of d columns over rows that
+hold so many numbers:
+
+    product   numbers (bytes of a number + 4 k / KERNEL)     one pass for all problems
+    Hessian   k (numbers d / SYRK + d^3 / 3)                 or, for n < d rows, by the n x n matrix
+                                                             of their products, made once
+
+Knows nothing of ours.
+"""
+
+import math
+from dataclasses import dataclass
+
+SYRK = 4.0  # flops of BLAS for each byte of memory
+NARROW_SYRK = 1.0  # and of the kernel for rows of few columns
+NARROW = 256  # columns, up to which that is what makes a Hessian
+KERNEL = 1.25
+PRODUCTS_PER_HESSIAN = 8  # fits of images take 30 to 50 products where 5 to 6 Hessians do
+SAMPLE_PER_COLUMN = 2  # rows of a sample, of which the Hessian guides well
+FEWEST_PRODUCTS = 12  # before a sample is looked at: weights have moved on from the start then
+_STEPS = 5  # that share a matrix of products of rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """numbers: in the n rows that a pass reads."""
+
+    n: int
+    d: int
+    k: int
+    numbers: int
+    itemsize: int
+
+    @property
+    def product(self) -> float:
+        """A pass for the products of all problems."""
+        return self.numbers * (self.itemsize + 4 * self.k / KERNEL)
+
+    @property
+    def hessian(self) -> float:
+        """The Hessians of all problems with their factors."""
+        rate = NARROW_SYRK if self.d < NARROW else SYRK
+        primal = self.k * (self.numbers * self.d / rate + self.d**3 / 3)
+        if self.n >= self.d:
+            return primal
+        dual = self.numbers * self.n / SYRK / _STEPS + self.k * self.n**3 / 3
+        return min(primal, dual)
+
+    @property
+    def sample(self) -> int:
+        """Rows of which the Hessian is a guide."""
+        return min(self.n, SAMPLE_PER_COLUMN * self.d)
+
+    @property
+    def guide(self) -> float:
+        """The Hessians of a sample with their factors."""
+        numbers = self.numbers * self.sample / max(1, self.n)
+        return self.k * (numbers * self.d / SYRK + self.d**3 / 3)
+
+    def products_are_cheaper(self) -> bool:
+        """Whether a minimum is found sooner without a Hessian."""
+        return PRODUCTS_PER_HESSIAN * self.product < self.hessian
+
+    def products_per_guide(self) -> int:
+        """How many products cost as much as the guide from a sample."""
+        return max(FEWEST_PRODUCTS, math.ceil(self.guide / max(1.0, self.product)))

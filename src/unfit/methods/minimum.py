@@ -1,0 +1,129 @@
+"""The optimum of the rows of an engine, by Newton's method: with Hessians or by products.
+
+Few columns: a Hessian costs little and its steps are exact (core.newton). Many: no Hessian is made,
+and steps come from products (core.inexact_newton), with whatever guide is at hand. The choice is
+that of core.newton_cost. The gradient that decides is float64's either way. May know core and
+engines.base.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unfit.core import inexact_newton, newton
+from unfit.core.conjugate_gradients import Guide, Offer, Products
+from unfit.core.factors import Cholesky, Factor
+from unfit.core.newton import MAX_STEPS, Minimum
+from unfit.core.newton_cost import Sizes
+from unfit.engines.base import Engine
+
+WARM = 1e-2  # how far the first step from given weights is solved: they are near the optimum
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """The sum over the rows of a mask (None: the remaining) with its regulariser l2 n.
+
+    linear_term (k, d): added to the gradient, as INFLUENCE's noise is.
+    """
+
+    data: Engine
+    mask: np.ndarray | None
+    l2: float
+    linear_term: np.ndarray | None = None
+
+    @property
+    def n(self) -> int:
+        return self.data.n_remaining if self.mask is None else int(np.count_nonzero(self.mask))
+
+    @property
+    def ridge(self) -> float:
+        return self.l2 * self.n
+
+    def value_gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._regularised(W, *self.data.value_gradient_sum(W, self.mask))
+
+    def value_gradient_products(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
+        value, gradient, products = self.data.value_gradient_products(W, self.mask)
+        ridge = self.ridge
+
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        return *self._regularised(W, value, gradient), regularised
+
+    def _regularised(
+        self, W: np.ndarray, value: np.ndarray, gradient: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        ridge = self.ridge
+        value, gradient = value + 0.5 * ridge * np.einsum("kd,kd->k", W, W), gradient + ridge * W
+        if self.linear_term is None:
+            return value, gradient
+        return value + np.einsum("kd,kd->k", self.linear_term, W), gradient + self.linear_term
+
+    def factors(self, W: np.ndarray) -> Sequence[Factor]:
+        return self.data.factors(W, self.mask, self.ridge)
+
+    @property
+    def sizes(self) -> Sizes:
+        data, n = self.data, self.n
+        numbers = data.numbers * n // max(1, data.n_remaining)
+        return Sizes(n=n, d=data.d, k=data.k, numbers=numbers, itemsize=data.dtype.itemsize)
+
+    @property
+    def offer(self) -> Offer | None:
+        """A guide that can be made: of the engine's own kind, else from a sample of the rows."""
+        if not self.data.forms_hessian:
+            return self.data.offer(self.mask, self.ridge)
+        return Offer(make=self.sampled_guide, products=self.sizes.products_per_guide())
+
+    def sampled_guide(self, W: np.ndarray) -> Sequence[Factor]:
+        """Factors of the Hessians of a few of the rows, in the place of all."""
+        keep = np.flatnonzero(self.data.remaining if self.mask is None else self.mask)
+        size = self.sizes.sample
+        sample = keep[np.linspace(0, len(keep) - 1, size).astype(np.intp)]
+        hessians = self.data.sums_of(W, sample)[1] * (len(keep) / size)
+        return [Cholesky.of(h + self.ridge * np.eye(len(h))) for h in hessians]
+
+
+def minimize(
+    objective: Objective,
+    tol: float,
+    *,
+    start: np.ndarray | None = None,
+    guide: Guide | None = None,
+    max_steps: int = MAX_STEPS,
+) -> Minimum:
+    """The optimum to |gradient| <= tol n, from given weights or from 0, by the cheaper way.
+
+    guide: about the inverse Hessians. From given weights at least one step is taken: a single row
+    may weigh less than the tolerance.
+    """
+    data, sizes = objective.data, objective.sizes
+    if guide is None:
+        guide = data.guide(objective.mask, objective.ridge)
+    origin = np.zeros((data.k, data.d)) if start is None else start
+    tolerance, least = tol * objective.n, 0 if start is None else 1
+    by_products = not data.forms_hessian or guide or sizes.products_are_cheaper()
+    if data.products_need_hessians or not by_products:
+        return newton.minimize(
+            objective.value_gradient,
+            objective.factors,
+            origin,
+            tolerance,
+            min_steps=least,
+            max_steps=max_steps,
+        )
+    return inexact_newton.minimize(
+        objective.value_gradient_products,
+        origin,
+        tolerance,
+        guide=guide,
+        offer=objective.offer,
+        min_steps=least,
+        max_steps=max_steps,
+        first=inexact_newton.LOOSEST if start is None else WARM,
+        # One problem's product is bound by memory in either precision; several by arithmetic.
+        dtype=np.float64 if data.k == 1 or data.precise else data.dtype,
+    )
