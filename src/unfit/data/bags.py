@@ -22,7 +22,7 @@ from unfit.data.text import as_text, plain, shorten
 from unfit.data.values import MISSING
 from unfit.errors import BadInput
 
-_PAIR = r"^(?P<column>\d{1,10}):(?P<value>[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)$"
+_PAIR = r"^(?P<column>\d{1,10}):(?P<value>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)$"
 
 
 def is_map(kind: pa.DataType) -> bool:
