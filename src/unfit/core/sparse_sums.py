@@ -1,8 +1,9 @@
 """Sums over sparse rows, for all problems together: values, gradients, products with Hessians.
 
-The rows are held twice, by rows and by columns, so that both X V and X^T U are gathered and nothing
-is scattered: one reading of each makes a gradient with its curvatures, or products with as many
-Hessians as there are vectors. Knows core.sparse_rows and core.kernels.
+For several vectors the rows are held twice, by rows and by columns, so that both X V and X^T U are
+gathered and nothing is scattered: one reading of each makes a gradient with its curvatures, or
+products with as many Hessians as there are vectors. One vector needs the rows alone, read once,
+where a result for each thread is small beside them. Knows core.sparse_rows and core.kernels.
 """
 
 import math
@@ -16,6 +17,8 @@ from unfit.core.kernels.parallel import run_threads
 from unfit.core.kernels.sparse import (
     Compressed,
     Share,
+    add_product,
+    add_value_gradient,
     fill_transpose,
     from_table,
     gather_rows,
@@ -26,6 +29,7 @@ from unfit.core.kernels.sparse import (
 from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
 
+_SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
 _ALIKE = 20  # vectors that cost as much arithmetic as it costs to read the rows for one
 
 
@@ -87,9 +91,10 @@ class SparseMatrix:
         if r < FEWEST:
             return None
         ones = np.ones((len(self.rows), 1))
+        matrix = self if "transpose" in self.__dict__ else SparseMatrix(self.rows)  # its own goes
 
         def gram(V: np.ndarray) -> np.ndarray:
-            return self.products(ones, np.zeros(len(V), np.int64), V)
+            return matrix.products(ones, np.zeros(len(V), np.int64), V)
 
         return Basis.of(gram, self.rows.margins, self.rows.d, r)
 
@@ -108,8 +113,10 @@ class SparseMatrix:
     def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
         """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
 
-        Rows are read once, and so is their transpose.
+        Rows are read once, and so is their transpose if that is needed.
         """
+        if self._scatters(len(W)):
+            return self._evaluate_one(W, weights)
         rows, (k, _) = self.rows, W.shape
         n, width = len(rows), padded(k)
         table = to_columns(W)
@@ -129,7 +136,9 @@ class SparseMatrix:
 
     def products(self, curvatures: np.ndarray, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         """sum curvature x (x.v) of the named problem of each vector of V (j, d): one reading of the
-        rows and one of their transpose for all of them."""
+        rows and one of their transpose for all of them, or of the rows alone for one."""
+        if self._scatters(len(V)):
+            return self._product_of_one(curvatures, int(problems[0]), V)
         rows, j = self.rows, len(V)
         table, between = to_columns(V), np.zeros((len(rows), padded(j)))
         weights = curvatures, np.asarray(problems, np.int64)
@@ -141,6 +150,39 @@ class SparseMatrix:
             ),
         )
         return self._combined(between, j)
+
+    def _scatters(self, vectors: int) -> bool:
+        """Whether every thread has a result of its own, which is small beside the rows."""
+        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 8
+        return vectors == 1 and results <= _SMALL * self.rows.nbytes
+
+    def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
+        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
+        values, gradients = np.zeros((len(shares), 1)), np.zeros((len(shares), rows.d))
+        curvatures = np.empty((len(rows), 1))
+        labels = rows.codes, np.zeros(0) if weights is None else weights
+        w = np.ascontiguousarray(W[0], dtype=np.float64)
+        problem = int(positive_codes(1)[0]), w, rows.intercept
+        loss = rows.loss.compiled
+
+        def body(t: int) -> None:
+            totals = values[t], gradients[t], curvatures
+            add_value_gradient(rows.compressed, labels, loss, problem, totals, shares[t])
+
+        run_threads(body, len(shares))
+        return Evaluation(values.sum(axis=0), gradients.sum(axis=0)[None], curvatures)
+
+    def _product_of_one(self, curvatures: np.ndarray, problem: int, V: np.ndarray) -> np.ndarray:
+        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
+        results = np.zeros((len(shares), rows.d))
+        v = np.ascontiguousarray(V[0], dtype=np.float64)
+        weights = curvatures, problem
+
+        def body(t: int) -> None:
+            add_product(rows.compressed, weights, v, rows.intercept, results[t], shares[t])
+
+        run_threads(body, len(shares))
+        return np.asarray(results.sum(axis=0)[None])
 
     def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
         """sum weight x for each of the first j columns of weights (n, width), (j, d)."""
