@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 from sklearn.datasets import dump_svmlight_file
 from sparse_people import SITES, WORDS, make_sparse, readers
+from typer.testing import CliRunner
 from workspaces import make
 
 import people
 from tiers import mostly_slow
+from unfit.cli import app
 from unfit.data.bags import bucket
 from unfit.data.encoding import matrix_of
 from unfit.data.objects import ObjectEncoder
@@ -78,7 +80,10 @@ def test_what_is_kept_of_sparse_rows(tmp_path: Path) -> None:
         assert {"X_indptr.bin", "X_indices.bin", "X_data.bin", "bag_indices.bin"} <= names
         assert "X.bin" not in names
         assert str(ws.status().kept) == "sparse, 6,158 columns, about 0.2 % of values not zero"
-        assert ws.status().as_dict()["kept_as"] == "sparse"
+        said = ws.status().as_dict()
+        assert (said["kept_as"], said["columns"]) == ("sparse", dataset.width)
+        inside = len(dataset.rows().indices) / (dataset.n * dataset.width)
+        assert f"{100 * inside:.1g}" == "0.2"
 
 
 def test_few_columns_are_dense_and_their_files_are_as_ever(tmp_path: Path) -> None:
@@ -283,3 +288,31 @@ def test_a_libsvm_file_wider_than_the_model_is_answered_or_refused(tmp_path: Pat
         with pytest.raises(BadInput, match=r"t.svm: row \d+, column 'features': number \d+ is not"):
             ws.train()
         assert ws.store.versions.active() is None
+
+
+def test_the_command_line_says_of_a_column_what_it_is(tmp_path: Path) -> None:
+    table = readers(n=60)
+    pairs = [" ".join(f"{j}:{v!r}" for j, v in row) for row in table["words"].to_pylist()]
+    table = table.drop_columns("words").append_column("words", pa.array(pairs))
+    source = people.write(table, tmp_path / "people.csv")
+    given = ["init", str(source), "-w", str(tmp_path / "ws"), "--label", "label"]
+    given += ["--subject", "person", "--row-id", "record"]
+    kinds = ["--kind", "words=sparse", "--kind", "site=hash:512"]
+    said = CliRunner().invoke(app, [*given, *kinds])
+    assert said.exit_code == 0, said.output
+    assert "1 sparse, 1 hash" in said.output
+    with Workspace(tmp_path / "ws") as ws:
+        assert ws.config.columns["words"]["width"] == 4096
+        assert ws.config.columns["site"] == {"kind": "hash", "width": 512}
+        ws.train()
+        assert ws.status().kept.sparse
+    for wrong in ("words", "words=thin", "site=hash", "site=hash:many", "words=sparse:3"):
+        said = CliRunner().invoke(app, [*given[:3], str(tmp_path / "x"), "--kind", wrong])
+        assert said.exit_code != 0
+        assert f"--kind {wrong}: must be NAME=sparse" in said.output
+    said = CliRunner().invoke(
+        app, [*given[:3], str(tmp_path / "x"), *given[4:], "--kind", "city=sparse"]
+    )
+    assert "row 0, column 'city'" in said.output
+    assert "is not a pair such as 17:1.5" in said.output
+    assert not (tmp_path / "x").exists()
