@@ -464,9 +464,12 @@ class LinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return state
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks of an estimator: this one takes sparse rows."""
+        """What scikit-learn asks of an estimator: whether its method takes sparse rows."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        method = METHODS.get(self.method)
+        if method is not None:
+            solver = method.solvers[0] if self.solver == "auto" else self.solver
+            tags.input_tags.sparse = solver != "sgd"
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:

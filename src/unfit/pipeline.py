@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn import pipeline as theirs
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
@@ -18,7 +19,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from unfit.audit import Audit
 from unfit.audit.verdict import Outcome
-from unfit.core.objective import Rows
+from unfit.core.sparse_rows import make_rows
 from unfit.engines.base import Engine, make_engine
 from unfit.estimator import LinearClassifier
 from unfit.selection import Labels, positions, without_unused
@@ -180,12 +181,14 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
     def _engine(self, final: LinearClassifier) -> Engine:
         """All raw rows at hand, forgotten ones included, as the present steps transform them."""
         at, n = self._raw.positions, self._raw.n
-        X = np.ascontiguousarray(self._before(self._raw.X), final._data.dtype)
+        X = self._before(self._raw.X)
+        dtype = final._data.dtype
+        X = X.astype(dtype) if issparse(X) else np.ascontiguousarray(X, dtype)
         codes = np.searchsorted(final.classes_, np.asarray(self._raw.y).ravel()).astype(np.int32)
         known = np.zeros(n, np.bool_)
         known[at] = True
         old = final._data
-        rows = Rows(X, codes, old.intercept, old.loss)
+        rows = make_rows(X, codes, old.intercept, old.loss)
         data = make_engine(rows, len(final.classes_), places=known, name=old.name)
         data.forget(np.flatnonzero(known & ~final.remaining_))
         return data
@@ -272,6 +275,8 @@ def _differing(steps: list[tuple[str, Any]], rows: RawRows) -> tuple[str, ...]:
 
 
 def _alike(one: Any, other: Any) -> bool:
+    if issparse(one) or issparse(other):
+        return issparse(one) and issparse(other) and _alike_where_stored(one, other)
     a, b = np.asarray(one), np.asarray(other)
     if a.shape != b.shape:
         return False
@@ -279,3 +284,12 @@ def _alike(one: Any, other: Any) -> bool:
         return bool(np.array_equal(a, b))
     scale = np.abs(b).max(axis=0, initial=0.0)
     return bool((np.abs(a - b) <= SAME * scale).all())
+
+
+def _alike_where_stored(one: Any, other: Any) -> bool:
+    """Of two sparse matrices: what differs is compared with the largest number of its column."""
+    if one.shape != other.shape:
+        return False
+    apart = abs(one - other).tocoo()
+    scale = abs(other).max(axis=0).toarray().ravel()
+    return bool((apart.data <= SAME * scale[apart.col]).all())

@@ -130,6 +130,8 @@ def _how_released(
         return None, "chance in training is part of every release, and each is a training"
     if method.settings.sigma == 0:
         return None, NO_NOISE
+    if isinstance(method, Fisher) and not q.data.forms_hessian:
+        return None, "the noise has the shape of the Hessian, which is not made of sparse rows"
     if isinstance(method, Fisher) and q.data.d > WIDEST:
         return None, (
             f"the noise has the shape of the Hessian, which is not made beyond {WIDEST:,} columns"

@@ -17,14 +17,16 @@ from functools import cache
 import numpy as np
 import scipy.linalg
 
-from unfit.core import newton, objective
+from unfit.core import inexact_newton, newton, objective
+from unfit.core.conjugate_gradients import Products
 from unfit.core.dual import Gram
 from unfit.core.factors import Cholesky, Factor
+from unfit.core.hessian_products import Hessians
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
-from unfit.engines.base import Engine, sgd_engine
+from unfit.engines.base import Engine, make_engine, sgd_engine
 from unfit.methods.base import Method, Settings, State
 from unfit.methods.retrain import Retrain
 
@@ -39,7 +41,7 @@ class Retraining:
     """The optimum of the remaining rows, found from nothing, and the curvature there.
 
     floor: its own distance to the exact optimum. factors: of the Hessians; None for rows too wide
-    to have them, and then lengths are Euclidean.
+    to have them, and then lengths are Euclidean unless the engine knows products with them.
     """
 
     weights: np.ndarray
@@ -47,9 +49,13 @@ class Retraining:
     floor: float
     linear_term: np.ndarray | None
     settings: Settings
+    products: Hessians | None = None
 
     def length(self, vector: np.ndarray) -> float:
         """|v| in the norm of the Hessian, over all problems."""
+        if self.products is not None:
+            image = self.products.times(np.arange(len(vector)), vector)
+            return float(np.sqrt(np.sum(vector * image)))
         if self.factors is None:
             return float(np.linalg.norm(vector))
         pairs = zip(self.factors, vector, strict=True)
@@ -77,6 +83,8 @@ class Retraining:
 
     def control(self, data: Engine, deleted: Rows) -> np.ndarray:
         """The optimum of the remaining rows and the deleted ones: what not to unlearn leaves."""
+        if not data.forms_hessian:
+            return self._control_by_products(data, deleted)
         n = data.n_remaining + len(deleted)
         ridge, linear_term = (
             self.settings.l2 * n,
@@ -99,13 +107,29 @@ class Retraining:
         @cache
         def all_rows() -> Gram:
             left = data.take(np.flatnonzero(data.remaining))
-            X, codes = (
-                np.concatenate([left.X, deleted.X]),
-                np.concatenate([left.codes, deleted.codes]),
-            )
-            return Gram.of(Rows(X, codes, left.intercept, left.loss), np.ones(n, np.bool_))
+            return Gram.of(left.joined(deleted), np.ones(n, np.bool_))
 
         found = newton.minimize(value_gradient, hessian, self.weights, TOLERANCE * n, 1)
+        return found.weights
+
+    def _control_by_products(self, data: Engine, deleted: Rows) -> np.ndarray:
+        """The same where no Hessian is made: sums over both, each by an engine of its own."""
+        classes, n = 2 if data.k == 1 else data.k, data.n_remaining + len(deleted)
+        ridge, more = self.settings.l2 * n, make_engine(deleted, classes, name=data.name)
+        linear_term = 0.0 if self.linear_term is None else self.linear_term
+
+        def both(W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
+            value, gradient, product = data.value_gradient_products(W)
+            value_more, gradient_more, product_more = more.value_gradient_products(W)
+
+            def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+                return np.asarray(product(problems, V) + product_more(problems, V) + ridge * V)
+
+            value = value + value_more + np.einsum("kd,kd->k", 0.5 * ridge * W + linear_term, W)
+            return value, gradient + gradient_more + ridge * W + linear_term, products
+
+        tolerance, guide = TOLERANCE * n, data.guide(None, ridge)
+        found = inexact_newton.minimize(both, self.weights, tolerance, guide=guide, min_steps=1)
         return found.weights
 
 
@@ -119,11 +143,17 @@ def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None)
     gradient = data.gradient_sum(weights) + s.l2 * data.n_remaining * weights
     if linear_term is not None:
         gradient = gradient + linear_term
+    if not data.forms_hessian:
+        ridge = s.l2 * data.n_remaining
+        known = data.factors(weights, None, ridge)
+        floor = float(np.linalg.norm(gradient) / np.sqrt(ridge))  # H >= ridge I
+        products = known if isinstance(known, Hessians) else None
+        return Retraining(weights, None, floor, linear_term, s, products)
     if data.d > WIDEST:
         floor = float(np.linalg.norm(gradient)) / (s.l2 * data.n_remaining)
         return Retraining(weights, None, floor, linear_term, s)
-    ridge = s.l2 * data.n_remaining * np.eye(data.d)
-    factors = [Cholesky.of(h + ridge) for h in data.hessian_sum(weights)]
+    ridges = s.l2 * data.n_remaining * np.eye(data.d)
+    factors = [Cholesky.of(h + ridges) for h in data.hessian_sum(weights)]
     left = [
         scipy.linalg.solve_triangular(f.lower, g, lower=True)
         for f, g in zip(factors, gradient, strict=True)

@@ -39,14 +39,14 @@ class Basis:
     ) -> "Basis":
         """The r directions in which the rows are longest, about: by subspace iteration.
 
-        components(Q): the rows times some directions, (n, r).
+        components(Q): the rows times some directions, (n, r), in float32.
         """
         Q = np.random.default_rng(0).standard_normal((min(r + MORE, d), d))
         for _ in range(_ROUNDS):
             Q = np.ascontiguousarray(np.linalg.qr(gram(Q).T)[0].T)
         _, vectors = np.linalg.eigh(Q @ gram(Q).T)
         chosen = np.ascontiguousarray(vectors[:, ::-1][:, :r].T @ Q)
-        return cls(chosen.astype(np.float32), components(chosen).astype(np.float32))
+        return cls(chosen.astype(np.float32), components(chosen))
 
     def guide(self, curvatures: np.ndarray, ridge: float) -> "Deflated":
         """For the Hessians with these curvatures (n, k), plus ridge I."""

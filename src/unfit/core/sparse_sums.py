@@ -15,10 +15,12 @@ import numpy as np
 from unfit.core.deflation import FEWEST, MORE, MOST, PRODUCTS, Basis
 from unfit.core.kernels.parallel import run_threads
 from unfit.core.kernels.sparse import (
+    LANES,
     Compressed,
     Share,
     add_product,
     add_value_gradient,
+    count_columns,
     fill_transpose,
     from_table,
     gather_rows,
@@ -45,7 +47,8 @@ class Transpose:
     def of(cls, rows: SparseRows) -> "Transpose":
         (n, p), nnz = rows.shape, rows.data.size
         indptr = np.zeros(p + 1, np.int64)
-        np.cumsum(np.bincount(rows.indices, minlength=p), out=indptr[1:])
+        count_columns(rows.indices, indptr[1:])
+        np.cumsum(indptr, out=indptr)
         short = np.int32 if n < SMALL_INDEX else np.int64
         of_rows, data = np.empty(nnz, short), np.empty(nnz, rows.data.dtype)
         fill_transpose(rows.compressed, (indptr[:-1].copy(), of_rows, data))
@@ -94,20 +97,37 @@ class SparseMatrix:
         matrix = self if "transpose" in self.__dict__ else SparseMatrix(self.rows)  # its own goes
 
         def gram(V: np.ndarray) -> np.ndarray:
-            return matrix.products(ones, np.zeros(len(V), np.int64), V)
+            parts = [V[at : at + self._at_once] for at in range(0, len(V), self._at_once)]
+            none = np.zeros(len(V), np.int64)
+            return np.concatenate([matrix.products(ones, none[: len(v)], v) for v in parts])
 
-        return Basis.of(gram, self.rows.margins, self.rows.d, r)
+        def components(V: np.ndarray) -> np.ndarray:
+            found = np.empty((len(self.rows), len(V)), np.float32)
+            for at in range(0, len(V), self._at_once):
+                part = slice(at, at + self._at_once)
+                found[:, part] = self.rows.margins(V[part])
+            return found
+
+        return Basis.of(gram, components, self.rows.d, r)
 
     @property
     def _directions(self) -> int:
         """As many as take an eighth of the memory of the rows."""
-        return int(min(MOST, self.rows.nbytes // (8 * 4 * max(1, self.rows.d))))
+        most = self.rows.nbytes // (8 * 4 * max(1, self.rows.d, len(self.rows)))
+        return int(min(MOST, most))
+
+    @property
+    def _at_once(self) -> int:
+        """Vectors whose margins take an eighth of the memory of the rows."""
+        most = self.rows.nbytes // (8 * 8 * max(1, len(self.rows)))
+        return int(max(LANES, most // LANES * LANES))
 
     def products_per_basis(self, k: int) -> int | None:
         """How many products of k problems cost as much as the basis; None where there is none."""
         if self._directions < FEWEST:
             return None
-        several = 1 + (self._directions + MORE) / _ALIKE
+        vectors = self._directions + MORE
+        several = math.ceil(vectors / self._at_once) + vectors / _ALIKE
         return math.ceil(PRODUCTS * several / (1 + k / _ALIKE))
 
     def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":

@@ -253,6 +253,13 @@ def from_table(table: np.ndarray, vectors: np.ndarray, share: Share) -> None:
 
 
 @njit(**KERNEL)
+def count_columns(indices: np.ndarray, counts: np.ndarray) -> None:
+    """counts[j] += the number of times that j is stored."""
+    for at in range(indices.size):
+        counts[indices[at]] += 1
+
+
+@njit(**KERNEL)
 def fill_transpose(matrix: Compressed, columns: Compressed) -> None:
     """Write rows and values of the transpose; `columns` begins with the place where each column
     begins, which is moved on to where it ends."""
