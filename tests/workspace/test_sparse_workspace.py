@@ -37,8 +37,18 @@ def weights(ws: Workspace) -> np.ndarray:
     return ws.active_model().weights
 
 
-def assert_same(one: np.ndarray, other: np.ndarray) -> None:
-    assert np.linalg.norm(one - other) <= 1e-8 * np.linalg.norm(other)
+def assert_same(sparse: Workspace, dense: Workspace) -> None:
+    """The weights are, but for columns in which nobody has a value: there, those of sparse rows are
+    zero, and those of dense ones what the steps have left (of INFLUENCE's, that is to be seen)."""
+    one, other = weights(sparse), weights(dense)
+    with sparse.session() as session:
+        dataset = session.dataset()
+        used = np.ones(one.shape[1], np.bool_)
+        used[:-1] = False
+        used[dataset.rows()[np.flatnonzero(dataset.live[: dataset.n_train])].indices] = True
+    assert np.linalg.norm((one - other)[:, used]) <= 1e-8 * np.linalg.norm(other)
+    assert not one[:, ~used].any()
+    assert np.linalg.norm(other[:, ~used]) <= 1e-5 * np.linalg.norm(other)
 
 
 WAYS = [f"{method}, {norm}" for method in ("fisher", "influence", "retrain") for norm in NORM]
@@ -54,7 +64,7 @@ def test_a_sparse_workspace_has_the_weights_of_a_dense_one(way: str, tmp_path: P
         assert one.status().kept is not None
         assert one.status().kept.sparse
         assert not other.status().kept.sparse
-        assert_same(weights(one), weights(other))
+        assert_same(one, other)
         asked = people.write(readers(seed=1).slice(0, 50), tmp_path / "new.parquet")
         mine, theirs = one.predict(asked), other.predict(asked)
         assert mine.accuracy == theirs.accuracy
@@ -63,9 +73,9 @@ def test_a_sparse_workspace_has_the_weights_of_a_dense_one(way: str, tmp_path: P
         for who in (["p0003"], ["p0017", "p0042", "p0100"]):
             made = [ws.forget(subjects=who) for ws in (one, other)]
             assert made[0].action == made[1].action == "update"
-            assert_same(weights(one), weights(other))
+            assert_same(one, other)
         assert one.retrain().columns == other.retrain().columns > WORDS + SITES
-        assert_same(weights(one), weights(other))
+        assert_same(one, other)
         mine, theirs = (ws.audit(random_state=0) for ws in (one, other))
         assert mine.verdict == theirs.verdict
         assert mine.constants == ()
