@@ -25,7 +25,7 @@ FIT = """
     import numpy as np, unfit
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 5)); y = X[:, 0] > 0
-    for method in ("fisher", "influence", "deltagrad", "retrain"):
+    for method in ("fisher", "influence", "deltagrad", "newton", "retrain"):
         unfit.LogisticRegression(method, epochs=2, batch_size=32).fit(X, y).unlearn([1, 2]).audit()
 """
 

@@ -484,7 +484,7 @@ class LogisticRegression(LinearClassifier):
 
     Parameters
     ----------
-    method : "fisher", "influence", "deltagrad", "retrain", or one that a package adds
+    method : "fisher", "influence", "deltagrad", "newton", "retrain", or one that a package adds
         How to unlearn: a Newton step on what remains; the deleted rows' influence; a replay of the
         SGD run; or exact retraining from the current weights.
     l2 : ridge penalty per row, > 0.
@@ -502,7 +502,7 @@ class LogisticRegression(LinearClassifier):
     engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
         is that of the environment variable UNFIT_ENGINE, or "cpu".
         Sparse rows go to the engine "sparse".
-    options : settings that only a method from a package has, by name.
+    options : settings that only one method has, by name, as `steps` and `residual` of "newton".
     epsilon, delta, noise : with epsilon given, every release is certified: it has Gaussian noise of
         this standard deviation on each weight, and cannot be told from a retraining without the
         deleted rows, released in the same way, up to epsilon and delta. `unlearn` goes on until

@@ -16,7 +16,7 @@ from unfit.methods import METHODS as REGISTERED
 from unfit.methods import Settings
 
 FAST = {"epochs": 20, "batch_size": 64, "burn_in": 5, "period": 5}
-METHODS = ("fisher", "influence", "deltagrad", "retrain")
+METHODS = ("fisher", "influence", "deltagrad", "newton", "retrain")
 
 
 @pytest.fixture

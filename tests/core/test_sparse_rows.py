@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sparse_problems import sparse_and_dense
 
-from unfit.core.hessian_products import Hessians
 from unfit.core.kernels.sparse import LANES, gather_rows, padded
 from unfit.core.losses import LOSSES
 from unfit.core.objective import Rows, hessian_sum, value_gradient_sum
@@ -162,37 +161,6 @@ def test_what_is_not_in_canonical_form_is_refused_by_row(change, said, bits):
     X.indices = X.indices.astype(bits)
     with pytest.raises(BadInput, match=said):
         sparse_rows(X, Rows(np.zeros((0, 3)), np.zeros(2, np.int32), True))
-
-
-def _hessians(rows, dense, W, ridge):
-    matrix = SparseMatrix(rows)
-    found = matrix.evaluate(W)
-    return Hessians(
-        product=lambda problems, V: matrix.products(found.curvatures, problems, V),
-        ridge=ridge,
-        scales=np.linalg.norm(W, axis=1),
-    ), hessian_sum(dense, W) + ridge * np.eye(rows.d)
-
-
-def test_hessians_known_by_products_are_solved_with_to_the_stated_precision():
-    rows, dense, W = sparse_and_dense(n=300, p=40)
-    known, exact = _hessians(rows, dense, W, 0.3)
-    rhs = np.random.default_rng(5).standard_normal(W.shape)
-    expected = np.linalg.solve(exact, rhs[:, :, None])[:, :, 0]
-    lengths = np.linalg.norm(W, axis=1)[:, None]
-    assert (np.abs(known.solve_each(rhs) - expected) <= 1e-9 * lengths).all()
-    np.testing.assert_allclose(known[1].solve(rhs[1]), expected[1], atol=1e-8)
-    assert not known.solve_each(np.zeros_like(rhs)).any()
-    assert len(list(known)) == 3
-
-
-def test_their_roots_are_those_of_the_eigenvectors():
-    rows, dense, W = sparse_and_dense(n=300, p=40)
-    known, exact = _hessians(rows, dense, W, 0.3)
-    b = np.random.default_rng(5).standard_normal(rows.d)
-    values, vectors = np.linalg.eigh(exact[2])
-    expected = vectors @ (values**-0.25 * (vectors.T @ b))
-    np.testing.assert_allclose(known[2].inverse_fourth_root(b), expected, rtol=1e-8, atol=1e-8)
 
 
 def test_a_row_of_codes_follows_its_row():

@@ -11,7 +11,7 @@ from unfit.methods import METHODS, Settings, State
 
 SEEDS = 300
 NOISY = Settings(sigma=10.0, l2=1e-3, epochs=5, batch_size=64)
-PUBLISHING = ["fisher", "deltagrad", "retrain"]  # with noise on what is published
+PUBLISHING = ["fisher", "deltagrad", "newton", "retrain"]  # with noise on what is published
 
 
 @pytest.fixture(scope="module")

@@ -21,13 +21,13 @@ from unfit.core import inexact_newton, newton, objective
 from unfit.core.conjugate_gradients import Products
 from unfit.core.dual import Gram
 from unfit.core.factors import Cholesky, Factor
-from unfit.core.hessian_products import Hessians
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
 from unfit.engines.base import Engine, make_engine, sgd_engine
 from unfit.methods.base import Method, Settings, State
+from unfit.methods.minimum import Objective
 from unfit.methods.retrain import Retrain
 
 TOLERANCE = 1e-13  # of the gradient, per row: five digits below what training asks for
@@ -49,12 +49,12 @@ class Retraining:
     floor: float
     linear_term: np.ndarray | None
     settings: Settings
-    products: Hessians | None = None
+    products: Products | None = None
 
     def length(self, vector: np.ndarray) -> float:
         """|v| in the norm of the Hessian, over all problems."""
         if self.products is not None:
-            image = self.products.times(np.arange(len(vector)), vector)
+            image = self.products(np.arange(len(vector)), vector)
             return float(np.sqrt(np.sum(vector * image)))
         if self.factors is None:
             return float(np.linalg.norm(vector))
@@ -145,9 +145,9 @@ def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None)
         gradient = gradient + linear_term
     if not data.forms_hessian:
         ridge = s.l2 * data.n_remaining
-        known = data.factors(weights, None, ridge)
         floor = float(np.linalg.norm(gradient) / np.sqrt(ridge))  # H >= ridge I
-        products = known if isinstance(known, Hessians) else None
+        objective = Objective(data=data, mask=None, l2=s.l2)
+        _, _, products = objective.value_gradient_products(weights)
         return Retraining(weights, None, floor, linear_term, s, products)
     if data.d > WIDEST:
         floor = float(np.linalg.norm(gradient)) / (s.l2 * data.n_remaining)

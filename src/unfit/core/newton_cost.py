@@ -15,8 +15,7 @@ import math
 from dataclasses import dataclass
 
 SYRK = 4.0  # flops of BLAS for each byte of memory
-NARROW_SYRK = 1.0  # and of the kernel for rows of few columns
-NARROW = 256  # columns, up to which that is what makes a Hessian
+NARROW = 256  # columns, below which a Hessian is cheap, and its steps fear no bad conditioning
 KERNEL = 1.25
 PRODUCTS_PER_HESSIAN = 8  # fits of images take 30 to 50 products where 5 to 6 Hessians do
 SAMPLE_PER_COLUMN = 2  # rows of a sample, of which the Hessian guides well
@@ -42,8 +41,7 @@ class Sizes:
     @property
     def hessian(self) -> float:
         """The Hessians of all problems with their factors."""
-        rate = NARROW_SYRK if self.d < NARROW else SYRK
-        primal = self.k * (self.numbers * self.d / rate + self.d**3 / 3)
+        primal = self.k * (self.numbers * self.d / SYRK + self.d**3 / 3)
         if self.n >= self.d:
             return primal
         dual = self.numbers * self.n / SYRK / _STEPS + self.k * self.n**3 / 3
@@ -62,7 +60,7 @@ class Sizes:
 
     def products_are_cheaper(self) -> bool:
         """Whether a minimum is found sooner without a Hessian."""
-        return PRODUCTS_PER_HESSIAN * self.product < self.hessian
+        return self.d >= NARROW and PRODUCTS_PER_HESSIAN * self.product < self.hessian
 
     def products_per_guide(self) -> int:
         """How many products cost as much as the guide from a sample."""

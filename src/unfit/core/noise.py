@@ -61,39 +61,75 @@ def inverse_fourth_root_by_lanczos(
     b: np.ndarray,
     tolerance: float = TOLERANCE,
 ) -> np.ndarray:
-    """F^(-1/4) b from products v -> F v: f(F) b ~ |b| Q f(T) e_1 on the Krylov space of b.
+    """F^(-1/4) b from products v -> F v; see Krylov."""
+    space = Krylov(b, tolerance)
+    while space.answer is None:
+        space.extend(product(space.direction))
+    return np.asarray(space.answer)
 
-    Full reorthogonalisation; stops when the answer moves by less than `tolerance` between two
+
+def inverse_fourth_roots_by_lanczos(
+    products: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    b: np.ndarray,
+    tolerance: float = TOLERANCE,
+) -> np.ndarray:
+    """The same for several problems in lockstep: products(problems, V) of all that are not done."""
+    spaces = [Krylov(row, tolerance) for row in b]
+    while True:
+        at = [c for c, space in enumerate(spaces) if space.answer is None]
+        if not at:
+            return np.array([space.answer for space in spaces])
+        images = products(np.array(at), np.array([spaces[c].direction for c in at]))
+        for c, image in zip(at, images, strict=True):
+            spaces[c].extend(image)
+
+
+class Krylov:
+    """f(F) b ~ |b| Q f(T) e_1 on the space of b, F b, F F b ... for f(x) = x^(-1/4), by Lanczos.
+
+    Full reorthogonalisation; there is an answer once it moves by less than `tolerance` between two
     looks, at the latest when the space is all of R^d, where it is exact.
     """
-    d = b.size
-    norm = float(np.linalg.norm(b))
-    if norm == 0.0:
-        return np.zeros_like(b)
-    basis = np.empty((min(d, 64), d))
-    diagonal: list[float] = []
-    off_diagonal: list[float] = []
-    basis[0] = b / norm
-    previous = np.zeros(0)
-    for size in range(1, d + 1):
-        q = basis[size - 1]
-        r = product(q)
-        diagonal.append(float(q @ r))
-        known = basis[:size]
-        r = r - known.T @ (known @ r)
+
+    def __init__(self, b: np.ndarray, tolerance: float) -> None:
+        self._norm, self._tolerance, self._size = float(np.linalg.norm(b)), tolerance, 1
+        self.answer: np.ndarray | None = np.zeros_like(b) if self._norm == 0.0 else None
+        self._basis = np.empty((min(b.size, 64), b.size))
+        self._basis[0] = b / (self._norm or 1.0)
+        self._diagonal: list[float] = []
+        self._off_diagonal: list[float] = []
+        self._previous = np.zeros(0)
+
+    @property
+    def direction(self) -> np.ndarray:
+        """The vector whose product comes next."""
+        return np.asarray(self._basis[self._size - 1])
+
+    def extend(self, image: np.ndarray) -> None:
+        """Take the product of F with the direction."""
+        size, d = self._size, self._basis.shape[1]
+        self._diagonal.append(float(self.direction @ image))
+        known = self._basis[:size]
+        r = image - known.T @ (known @ image)
         r -= known.T @ (known @ r)
         beta = float(np.linalg.norm(r))
-        exhausted = size == d or beta <= 1e-14 * abs(diagonal[0])
-        if exhausted or size % 4 == 0:
-            values, vectors = scipy.linalg.eigh_tridiagonal(diagonal, off_diagonal)
-            coordinates = vectors @ (values**-0.25 * vectors[0])
-            moved = coordinates.copy()
-            moved[: previous.size] -= previous
-            if exhausted or np.linalg.norm(moved) <= tolerance * np.linalg.norm(coordinates):
-                break
-            previous = coordinates
-        off_diagonal.append(beta)
-        if size == len(basis):
-            basis = np.concatenate([basis, np.empty((min(size, d - size), d))])
-        basis[size] = r / beta
-    return np.asarray(norm * (coordinates @ basis[: coordinates.size]))
+        exhausted = size == d or beta <= 1e-14 * abs(self._diagonal[0])
+        if (exhausted or size % 4 == 0) and self._settled(exhausted):
+            return
+        self._off_diagonal.append(beta)
+        if size == len(self._basis):
+            more = np.empty((min(size, d - size), d))
+            self._basis = np.concatenate([self._basis, more])
+        self._basis[size] = r / beta
+        self._size += 1
+
+    def _settled(self, exhausted: bool) -> bool:
+        values, vectors = scipy.linalg.eigh_tridiagonal(self._diagonal, self._off_diagonal)
+        coordinates = vectors @ (values**-0.25 * vectors[0])
+        moved = coordinates.copy()
+        moved[: self._previous.size] -= self._previous
+        near = np.linalg.norm(moved) <= self._tolerance * np.linalg.norm(coordinates)
+        if exhausted or near:
+            self.answer = np.asarray(self._norm * (coordinates @ self._basis[: coordinates.size]))
+        self._previous = coordinates
+        return self.answer is not None

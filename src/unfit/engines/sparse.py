@@ -13,15 +13,20 @@ from typing import ClassVar, Self
 import numpy as np
 from scipy import sparse
 
+from unfit.core.by_products import Systems
 from unfit.core.conjugate_gradients import Guide, Offer, unguided
 from unfit.core.factors import Factor
-from unfit.core.hessian_products import Hessians
 from unfit.core.objective import Products, Rows
 from unfit.core.sparse_rows import SparseRows, sparse_rows
 from unfit.core.sparse_sums import Evaluation, SparseMatrix
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
 
+# A solution is accepted when its residual r is below one of these: 1e-11 of the right-hand side, or
+# 1e-9 ridge |w|. Since the Hessian is at least ridge I, the step is then right to |r| / ridge, 1e-9
+# of the weights it is added to.
+_PRECISION, OF_WEIGHTS = 1e-11, 1e-9
+_MOST_PRODUCTS = 2000
 _FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
 _NO_HESSIAN = (
     "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
@@ -138,13 +143,20 @@ class SparseEngine(Engine):
 
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: float) -> Sequence[Factor]:
         found = self._evaluated(W, mask)
-        basis = self._matrix.basis
-        return Hessians(
-            product=self._products(found),
-            ridge=ridge,
-            scales=np.linalg.norm(W, axis=1),
+        basis, products = self._matrix.basis, self._products(found)
+
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        systems = Systems(
+            products=regularised,
             guide=unguided if basis is None else basis.guide(found.curvatures, ridge),
+            precision=_PRECISION,
+            most=_MOST_PRODUCTS,
+            dtype=np.dtype(np.float64),
+            enough=OF_WEIGHTS * ridge * np.linalg.norm(W, axis=1),
         )
+        return systems.factors(self.k)
 
     def guide(self, mask: np.ndarray | None, ridge: float) -> Guide | None:
         return self._fresh_guide(ridge) if self._matrix.has_basis else None

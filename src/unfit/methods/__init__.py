@@ -19,6 +19,7 @@ METHODS: "Registry[type[Method]]" = Registry(
         "fisher": "unfit.methods.fisher:Fisher",
         "influence": "unfit.methods.influence:Influence",
         "deltagrad": "unfit.methods.deltagrad:DeltaGrad",
+        "newton": "unfit.methods.newton:Newton",
         "retrain": "unfit.methods.retrain:Retrain",
     },
 )

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from unfit.core.by_products import inverse_fourth_root_each
 from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
 from unfit.engines.base import Engine
@@ -46,4 +47,4 @@ class Fisher(OneStep):
         if self.settings.sigma == 0:
             return None
         b = self.settings.sigma * standard_normal(rng, (len(factors), d))
-        return np.array([f.inverse_fourth_root(row) for f, row in zip(factors, b, strict=True)])
+        return inverse_fourth_root_each(factors, b)

@@ -72,6 +72,20 @@ class Objective:
         return Sizes(n=n, d=data.d, k=data.k, numbers=numbers, itemsize=data.dtype.itemsize)
 
     @property
+    def by_products(self) -> bool:
+        """Whether products lead to a step for less than a Hessian does, or are all there is."""
+        if not self.data.forms_hessian:
+            return True
+        return not self.data.products_need_hessians and self.sizes.products_are_cheaper()
+
+    @property
+    def product_dtype(self) -> np.dtype:
+        """Of vectors in conjugate gradients: one problem's product is bound by memory either way,
+        and float64 needs fewer of them; several are bound by arithmetic."""
+        precise = self.data.k == 1 or self.data.precise
+        return np.dtype(np.float64) if precise else self.data.dtype
+
+    @property
     def offer(self) -> Offer | None:
         """A guide that can be made: of the engine's own kind, else from a sample of the rows."""
         if not self.data.forms_hessian:
@@ -100,13 +114,12 @@ def minimize(
     guide: about the inverse Hessians. From given weights at least one step is taken: a single row
     may weigh less than the tolerance.
     """
-    data, sizes = objective.data, objective.sizes
+    data = objective.data
     if guide is None:
         guide = data.guide(objective.mask, objective.ridge)
     origin = np.zeros((data.k, data.d)) if start is None else start
     tolerance, least = tol * objective.n, 0 if start is None else 1
-    by_products = not data.forms_hessian or guide or sizes.products_are_cheaper()
-    if data.products_need_hessians or not by_products:
+    if not (objective.by_products or (guide and not data.products_need_hessians)):
         return newton.minimize(
             objective.value_gradient,
             objective.factors,
@@ -124,6 +137,5 @@ def minimize(
         min_steps=least,
         max_steps=max_steps,
         first=inexact_newton.LOOSEST if start is None else WARM,
-        # One problem's product is bound by memory in either precision; several by arithmetic.
-        dtype=np.float64 if data.k == 1 or data.precise else data.dtype,
+        dtype=objective.product_dtype,
     )

@@ -3,23 +3,29 @@
 They differ in the step alone. Statistics kept at the centre make it cost O(m d^2 + d^3);
 where there are none (the second mini-batch, or nobody prepared) a pass over the rows makes them.
 
+Later mini-batches of wide rows take no new Hessian: products with it, guided by the factor of the
+first one, solve for the step to the same precision (core.by_products).
+
 With `refine` a factor is a guide only: products with the Hessian itself, in float64, bring the
 solution to 1e-10. Then the weights do not depend on how they were come by, and the inverse from
 before the weights moved serves for the next request too, at d times less than a new Hessian.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
+from unfit.core.by_products import Systems, guide_of, solve_each
+from unfit.core.conjugate_gradients import Products
 from unfit.core.deleted_sums import gradient_and_roots, gradient_by_blas
-from unfit.core.factors import Factor, Inverse, Product, Refined, TooFar
-from unfit.core.hessian_products import solve_each
+from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, Spectrum, TooFar
 from unfit.core.objective import Rows, root_weighted
 from unfit.core.statistics import (
     FEW_ROWS_PER_COLUMN,
+    PRECISION,
+    ROUGH_PRECISION,
     Statistics,
     cheapest,
     factors_less,
@@ -30,9 +36,39 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
+from unfit.methods.minimum import Objective
 from unfit.methods.stream import Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
+
+
+class _Guides:
+    """What the later mini-batches of a request are guided by: the factors of an earlier one."""
+
+    def __init__(self, kept: Sequence[Inverse | Spectrum] | None) -> None:
+        self._factors: Sequence[Inverse | Spectrum | Cholesky] | None = kept
+        self._guide: Products | None = None
+
+    @property
+    def guide(self) -> Products | None:
+        if self._guide is None and self._factors is not None:
+            self._guide = guide_of(self._factors)
+        return self._guide
+
+    def renew(self, factors: Sequence[Factor]) -> None:
+        made = [factor for factor in factors if isinstance(factor, Cholesky)]
+        if len(made) == len(factors):
+            self._factors, self._guide = made, None
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A mini-batch: its rows, those that left before it, a generator if noise is to be drawn."""
+
+    rows: np.ndarray
+    gone: np.ndarray
+    rng: np.random.Generator | None
+    guides: _Guides
 
 
 class OneStep(Method):
@@ -78,47 +114,64 @@ class OneStep(Method):
         if state.kept_centre is not None:
             at = replace(state, weights=state.centre, kept_centre=None)
         gone, noise = 0, None
-        for batch in split(deleted, self.settings.deletion_batch_size):
+        guides = _Guides(None if at.statistics is None else at.statistics.factors)
+        for rows in split(deleted, self.settings.deletion_batch_size):
             if noise is not None:  # the published manner: on from the noisy weights
                 at = replace(at, weights=at.weights + noise)
-            draws = self.settings.noise_per_batch or gone + len(batch) == len(deleted)
-            at, noise = self._forget(at, data, deleted[:gone], batch, rng if draws else None)
-            gone += len(batch)
+            draws = self.settings.noise_per_batch or gone + len(rows) == len(deleted)
+            batch = _Batch(rows, deleted[:gone], rng if draws else None, guides)
+            at, noise = self._forget(at, data, batch)
+            gone += len(rows)
         return at if noise is None else with_noise(at, at.weights + noise)
 
-    def _forget(
-        self,
-        at: State,
-        data: Engine,
-        before: np.ndarray,
-        batch: np.ndarray,
-        rng: np.random.Generator | None,
-    ) -> tuple[State, np.ndarray | None]:
-        """The state at its next centre, and noise for it if a generator is given."""
-        W, left = at.weights, at.n - len(batch)
+    def _forget(self, at: State, data: Engine, batch: "_Batch") -> tuple[State, np.ndarray | None]:
+        """The state at its next centre, and noise for it if the batch has a generator."""
+        W, left, m = at.weights, at.n - len(batch.rows), len(batch.rows)
         known = at.statistics
-        if known is not None and len(batch) <= left and not self._refines:
+        if known is not None and m <= left and not self._refines:
             try:
-                weights, noise = self._known(known, data, batch, rng)
+                weights, noise = self._known(known, data, batch.rows, batch.rng)
                 stream = None
-                if len(before) == 0 and self._streams(len(batch)):
-                    stream = Stream(statistics=known, waiting=batch)
+                if len(batch.gone) == 0 and self._streams(m):
+                    stream = Stream(statistics=known, waiting=batch.rows)
                 return moved(at, weights, left, stream=stream), noise
             except TooFar:  # so much leaves that what is known does not lead to the rest
                 pass
-        rows = data.take(batch)
+        rows = data.take(batch.rows)
         of_deleted = gradient_of_rows(rows, W, self.settings.l2)
-        mask = data.without(np.concatenate([before, batch]))
-        if self._refines and len(batch) <= left and not data.wide(mask):
+        mask = data.without(np.concatenate([batch.gone, batch.rows]))
+        if self._refines and m <= left and not data.wide(mask):
             try:
                 return self._refined(at, data, rows, mask, of_deleted), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
-        ridge = self.settings.l2 * left
-        factors = data.factors(W, mask, ridge)
-        gradient = data.gradient_sum(W, mask) + ridge * W
-        weights, noise = self._stepped(W, gradient, of_deleted, factors, rng)
+        objective = Objective(data=data, mask=mask, l2=self.settings.l2)
+        weights, noise = self._measured(W, objective, of_deleted, batch)
         return moved(at, weights, left), noise
+
+    def _measured(
+        self, W: np.ndarray, objective: Objective, of_deleted: np.ndarray, batch: "_Batch"
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """The step by sums over the rows that remain: by products if a guide leads, or Hessians."""
+        guide, sizes = batch.guides.guide, objective.sizes
+        if guide is not None and objective.by_products:
+            _, gradient, products = objective.value_gradient_products(W)
+            exact = objective.data.dtype == np.float64 or self._refines
+            systems = Systems(
+                products=products,
+                guide=guide,
+                precision=PRECISION if exact else ROUGH_PRECISION,
+                most=int(sizes.hessian / sizes.product),
+                dtype=np.dtype(np.float64) if exact else objective.product_dtype,
+            )
+            try:
+                return self._stepped(W, gradient, of_deleted, systems.factors(len(W)), batch.rng)
+            except TooFar:
+                pass
+        factors = objective.factors(W)
+        batch.guides.renew(factors)
+        _, gradient = objective.value_gradient(W)
+        return self._stepped(W, gradient, of_deleted, factors, batch.rng)
 
     def _streams(self, m: int) -> bool:
         """Whether requests of so many rows can follow each other from one point."""

@@ -1,0 +1,111 @@
+"""Hessians known by their products alone, as factors; several problems are solved in lockstep.
+
+Knows core.conjugate_gradients, core.factors and core.noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from unfit.core.conjugate_gradients import Products, conjugate_gradients, lengths
+from unfit.core.factors import Cholesky, Factor, Inverse, Product, Spectrum, TooFar
+from unfit.core.noise import inverse_fourth_roots_by_lanczos
+
+
+@dataclass(frozen=True, kw_only=True)
+class Systems:
+    """The Hessians of several problems, and a guide to their inverses.
+
+    precision: relative, of solutions and roots. most: products beyond which there is a better way.
+    dtype: of the vectors that solutions ask products for. enough (k,): residuals of each problem
+    that are small enough, however small the right-hand sides are.
+    """
+
+    products: Products
+    guide: Products
+    precision: float
+    most: int
+    dtype: np.dtype
+    enough: np.ndarray | None = None
+
+    def factors(self, k: int) -> list["ByProducts"]:
+        return [ByProducts(systems=self, problem=c) for c in range(k)]
+
+    def solve(self, problems: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs of each named problem; TooFar where the guide does not lead there."""
+        precision = np.full(len(rhs), self.precision)
+        if self.enough is not None:
+            size = np.maximum(lengths(rhs), np.finfo(np.float64).tiny)
+            precision = np.clip(self.enough[problems] / size, self.precision, 1.0)
+        solved = conjugate_gradients(
+            lambda at, V: self.products(problems[at], V.astype(self.dtype)),
+            lambda at, V: self.guide(problems[at], V),
+            rhs,
+            precision,
+            self.most,
+        )
+        if solved.missed(rhs, precision):
+            raise TooFar
+        return solved.x
+
+    def inverse_fourth_roots(self, problems: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """H^(-1/4) b of each named problem."""
+        return inverse_fourth_roots_by_lanczos(
+            lambda at, V: self.products(problems[at], V), b, self.precision
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByProducts(Factor):
+    """The Hessian of one of the problems."""
+
+    systems: Systems
+    problem: int
+
+    def solve(self, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(self.systems.solve(np.array([self.problem]), rhs[None])[0])
+
+    def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
+        return np.asarray(self.systems.inverse_fourth_roots(np.array([self.problem]), b[None])[0])
+
+
+def solve_each(factors: Sequence[Factor], rhs: np.ndarray) -> np.ndarray:
+    """H^-1 rhs (k, d), each problem with its factor; in lockstep where products are all we have."""
+    first = factors[0]
+    if isinstance(first, ByProducts):
+        return first.systems.solve(np.arange(len(rhs)), rhs)
+    return np.array([f.solve(g) for f, g in zip(factors, rhs, strict=True)])
+
+
+def inverse_fourth_root_each(factors: Sequence[Factor], b: np.ndarray) -> np.ndarray:
+    """H^(-1/4) b (k, d), the same way."""
+    first = factors[0]
+    if isinstance(first, ByProducts):
+        return first.systems.inverse_fourth_roots(np.arange(len(b)), b)
+    return np.array([f.inverse_fourth_root(row) for f, row in zip(factors, b, strict=True)])
+
+
+def guide_of(factors: Sequence[Inverse | Spectrum | Cholesky]) -> Products:
+    """About the inverses: kept ones in float32, which is enough, or factors as they are."""
+    ways = [_way(factor) for factor in factors]
+
+    def solve(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        found = [ways[c](v) for c, v in zip(problems, vectors, strict=True)]
+        return np.array(found).reshape(vectors.shape)
+
+    return solve
+
+
+def _way(factor: Inverse | Spectrum | Cholesky) -> Product:
+    if isinstance(factor, Inverse):
+        return factor.roughly
+    if isinstance(factor, Cholesky):
+        return factor.solve
+    Q, values = factor.vectors.astype(np.float32), factor.values
+
+    def rotated(v: np.ndarray) -> np.ndarray:
+        along = (v.astype(np.float32) @ Q) / values
+        return np.asarray((Q @ along.astype(np.float32)).astype(np.float64))
+
+    return rotated

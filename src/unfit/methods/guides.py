@@ -1,0 +1,39 @@
+"""The guide at hand: inverse Hessians from before rows left, for steps by products.
+
+Few rows that leave are taken out of the inverses (Woodbury), which then serve for the next request
+too. Many are not: conjugate gradients make up for them, and the inverses, which would still be
+those of rows that left, are not kept. May know core and engines.base.
+"""
+
+from collections.abc import Sequence
+
+from unfit.core.by_products import guide_of
+from unfit.core.conjugate_gradients import Products
+from unfit.core.factors import Inverse
+from unfit.core.objective import Rows, root_weighted
+from unfit.core.statistics import FEW_ROWS_OF_ALL, FEW_ROWS_PER_COLUMN
+from unfit.methods.base import State
+
+
+def inverses_of(state: State) -> Sequence[Inverse] | None:
+    """One inverse Hessian per problem: of the statistics, or an older one."""
+    known = state.statistics
+    if known is not None and known.factors is not None:
+        found = [factor for factor in known.factors if isinstance(factor, Inverse)]
+        return found if len(found) == len(known.factors) else None
+    return state.stale_inverse
+
+
+def guide_without(
+    state: State, rows: Rows, l2: float
+) -> tuple[Products | None, Sequence[Inverse] | None]:
+    """A guide for what remains when rows leave, and the inverses to keep for the next time."""
+    inverses, m = inverses_of(state), len(rows)
+    if inverses is None:
+        return None, None
+    few = m < FEW_ROWS_PER_COLUMN * state.weights.shape[1] and m <= FEW_ROWS_OF_ALL * state.n
+    if not few:
+        return guide_of(inverses), None
+    pairs = zip(inverses, root_weighted(rows, state.centre), strict=True)
+    kept = [one.downdated(U, l2 * m) for one, U in pairs]
+    return guide_of(kept), kept
