@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from unfit.core.by_products import solve_each
 from unfit.core.factors import Cholesky
-from unfit.core.hessian_products import solve_each
 from unfit.core.metrics import Quality, quality
 from unfit.core.objective import Rows
 from unfit.core.predictions import class_probabilities, margins
