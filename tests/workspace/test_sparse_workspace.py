@@ -51,7 +51,9 @@ def assert_same(sparse: Workspace, dense: Workspace) -> None:
     assert np.linalg.norm(other[:, ~used]) <= 1e-5 * np.linalg.norm(other)
 
 
-WAYS = [f"{method}, {norm}" for method in ("fisher", "influence", "retrain") for norm in NORM]
+WAYS = [
+    f"{method}, {norm}" for method in ("fisher", "influence", "newton", "retrain") for norm in NORM
+]
 
 
 @pytest.mark.parametrize("way", mostly_slow(WAYS, ["fisher, fitted"]))
@@ -79,6 +81,27 @@ def test_a_sparse_workspace_has_the_weights_of_a_dense_one(way: str, tmp_path: P
         mine, theirs = (ws.audit(random_state=0) for ws in (one, other))
         assert mine.verdict == theirs.verdict
         assert mine.constants == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["fisher", "influence", "retrain"])
+def test_noise_of_sparse_rows_is_drawn_and_the_centre_is_the_same(
+    method: str, tmp_path: Path
+) -> None:
+    options = {"method": method, "sigma": 0.01, "edit": precise}
+    sparse = make_sparse(tmp_path / "s", rows="sparse", **options)
+    dense = make_sparse(tmp_path / "d", rows="dense", **options)
+    with sparse.open() as one, dense.open() as other:
+        for ws in (one, other):
+            ws.forget(subjects=["p0003"])
+        centres = []
+        for ws in (one, other):
+            with ws.session() as session:
+                state = session.open_model().state
+                centres.append(state.centre)
+                if method != "influence":  # whose noise is in the objective
+                    assert not np.array_equal(state.centre, state.weights)
+        np.testing.assert_allclose(*centres, atol=1e-6 * np.abs(centres[1]).max())
 
 
 def test_what_is_kept_of_sparse_rows(tmp_path: Path) -> None:
