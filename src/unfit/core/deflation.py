@@ -9,7 +9,7 @@ across them they are near ridge I. With Q (r, d) an orthonormal basis of such di
 
 Q depends on the rows alone, not on weights or problems: it is made once, by a few products. On 20
 Newsgroups sixteen directions make half of the products unnecessary; the diagonal of the Hessian as
-a guide makes them more. Only ever a guide: float32 is enough. Knows core.kernels' callers alone.
+a guide makes them more. Only ever a guide: float32 is enough. Knows core.kernels.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unfit.core.kernels.deflation import Share, add_components, add_inner, combine
+from unfit.core.kernels.parallel import available_threads, run_threads
+
 MOST = 16  # directions
 FEWEST = 4  # with less it is not worth while
 MORE = 8  # that are looked for besides, and dropped
 _ROUNDS = 2
+_WORTH_A_THREAD = 1 << 18  # multiply-adds
 PRODUCTS = _ROUNDS + 1  # with MOST + MORE vectors each, that a basis costs
 
 Gram = Callable[[np.ndarray], np.ndarray]  # V (j, d) -> V X^T X
@@ -28,7 +32,7 @@ Gram = Callable[[np.ndarray], np.ndarray]  # V (j, d) -> V X^T X
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal directions (r, d) and the rows' components along them (n, r), in float32."""
+    """Orthonormal directions, as columns (d, r), and the rows' components along them (n, r)."""
 
     directions: np.ndarray
     components: np.ndarray
@@ -46,32 +50,48 @@ class Basis:
             Q = np.ascontiguousarray(np.linalg.qr(gram(Q).T)[0].T)
         _, vectors = np.linalg.eigh(Q @ gram(Q).T)
         chosen = np.ascontiguousarray(vectors[:, ::-1][:, :r].T @ Q)
-        return cls(chosen.astype(np.float32), components(chosen))
+        columns = np.ascontiguousarray(chosen.T, dtype=np.float32)
+        return cls(columns, components(chosen))
 
     def guide(self, curvatures: np.ndarray, ridge: float) -> "Deflated":
         """For the Hessians with these curvatures (n, k), plus ridge I."""
-        Z = self.components
-        r = Z.shape[1]
-        inner = np.array([Z.T @ (Z * column[:, None]) for column in curvatures.T.astype(Z.dtype)])
-        inner = inner.astype(np.float64) + ridge * np.eye(r)
+        (n, r), k = self.components.shape, curvatures.shape[1]
+        parts = _by_threads(
+            n, k * r * r, (k, r, r), lambda out, s: add_inner(self.components, curvatures, out, s)
+        )
+        lower = np.tril(parts.sum(axis=0))
+        inner = lower + np.tril(lower, -1).swapaxes(1, 2) + ridge * np.eye(r)
         values, vectors = np.linalg.eigh(inner)
         values = np.maximum(values, ridge)
         # across the directions, eigenvalues are between the ridge and about the smallest of these
         middle = np.sqrt(ridge * values[:, 0])
         change = np.einsum("kab,kb,kcb->kac", vectors, 1 / values - 1 / middle[:, None], vectors)
-        return Deflated(self.directions, change, middle)
+        return Deflated(self.directions, change, 1 / middle)
 
 
 @dataclass(frozen=True, eq=False)
 class Deflated:
-    """The guide of every problem: v / middle + Q^T change Q v."""
+    """The guide of every problem: scale v + Q change Q^T v."""
 
     directions: np.ndarray
     change: np.ndarray
-    middle: np.ndarray
+    scales: np.ndarray
 
     def __call__(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        Q = self.directions
-        along = (vectors.astype(np.float32) @ Q.T).astype(np.float64)
-        back = np.einsum("jab,jb->ja", self.change[problems], along).astype(np.float32)
-        return np.asarray(vectors / self.middle[problems][:, None] + back @ Q)
+        Q, (j, d) = self.directions, vectors.shape
+        r = Q.shape[1]
+        parts = _by_threads(d, j * r, (j, r), lambda out, s: add_components(vectors, Q, out, s))
+        back = np.einsum("jab,jb->ja", self.change[problems], parts.sum(axis=0))
+        scales, out = self.scales[problems], np.empty(vectors.shape)
+        _by_threads(d, j * r, (), lambda _, s: combine(vectors, scales, back, Q, out, s))
+        return out
+
+
+def _by_threads(
+    n: int, work: int, shape: tuple[int, ...], body: Callable[[np.ndarray, Share], None]
+) -> np.ndarray:
+    """body(out, share) of every thread, out (threads, *shape) zeros; work: for each of the n."""
+    threads = min(available_threads(), 1 + n * work // _WORTH_A_THREAD)
+    out = np.zeros((threads, *shape))
+    run_threads(lambda t: body(out[t], (n * t // threads, n * (t + 1) // threads)), threads)
+    return out
