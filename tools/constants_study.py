@@ -35,7 +35,9 @@ import unfit
 from unfit.data import constants
 from unfit.data.columns import Column
 from unfit.data.dataset import Dataset
-from unfit.data.encoding import Encoded, Encoding, Reader
+from unfit.data.encoding import Encoded, Encoding
+from unfit.data.raw_rows import RawRows
+from unfit.data.reader import Reader
 from unfit.workspace import Workspace, init
 from unfit.workspace.constants import compare
 
@@ -286,14 +288,14 @@ def rate(name: str, orders: int, each: int, rows: int | None) -> str:
 def _one_order(data: Dataset, like: Encoding, each: int, seed: int) -> tuple[list[str], int]:
     """Starts from nine tenths of the people, drawn at random, and constants fitted to them."""
     rng = np.random.default_rng(seed)
-    live, sizes = data.live, [len(texts) for texts in data.vocabularies]
-    values, codes, starts = data["values"], data["codes"], data["subject_starts"]
+    live, starts = data.live, data["subject_starts"]
     columns = [c.column for c in like.columns]
+    sizes = constants.Sizes.of(columns, data.vocabularies)
 
-    def training() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def training() -> Iterator[RawRows]:
         at = np.flatnonzero(live[: data.n_train])
         for part in np.array_split(at, max(1, len(at) // 30_000)):
-            yield values[part], codes[part]
+            yield data.raw_rows(part)
 
     def fitted(total: constants.Sums) -> tuple[Encoding, constants.Sums, list[np.ndarray]]:
         made = constants.fitted_columns(columns, data.vocabularies, total, like.min_rows or 1)
@@ -305,14 +307,14 @@ def _one_order(data: Dataset, like: Encoding, each: int, seed: int) -> tuple[lis
     people = rng.permutation(np.unique(data["subjects"][: data.n_train]))
     absent = people[: len(people) // 10]
     live[np.isin(data["subjects"], absent)] = False
-    encoding, total, slots = fitted(constants.sums_of(training(), values.shape[1], sizes))
+    encoding, total, slots = fitted(constants.sums_of(training(), sizes))
     found: list[str] = []
     cards = 0
     for person in people[len(absent) : len(absent) + each]:
         rows = data["subject_rows"][starts[person] : starts[person + 1]]
         live[rows] = False
-        gone = constants.Sums.of(values[rows], codes[rows], sizes)
-        X = encoding.unbounded(values[rows], codes[rows], slots)
+        gone = constants.Sums.of(data.raw_rows(rows), sizes)
+        X = encoding.unbounded(data.raw_rows(rows), slots)
         total = total - replace(gone, lengths=constants.lengths_of(X))
         changes = compare(encoding, data, live, total)
         if changes.due:
@@ -335,6 +337,9 @@ class Table:
     texts: list[list[str | None]]
     labels: np.ndarray
     groups: np.ndarray  # rows of one group are all held out, or none
+
+    def raw(self) -> RawRows:
+        return RawRows(self.values, self.codes)
 
 
 def tables(name: str, rows: int | None) -> Table:
@@ -368,13 +373,15 @@ def _from_parquet(source: Source, rows: int | None) -> Table:
             columns.append(Column(field.name, "numeric" if kind else "category"))
     reader = Reader(columns)
     (batch,) = table.to_batches()
-    values, codes = reader.read(batch, 0, source.file)
+    raw = reader.read(batch, 0, source.file)
     labels = np.array(table[source.label].to_pylist())
     labels = (labels != "NO").astype(int) if source.label == "readmitted" else labels
-    groups = np.arange(len(values))
+    groups = np.arange(len(raw))
     if source.subject is not None:
         groups = np.unique(table[source.subject].to_numpy(), return_inverse=True)[1]
-    return Table(columns, values, codes, [v.texts for v in reader.vocabularies], labels, groups)
+    return Table(
+        columns, raw.values, raw.codes, [v.texts for v in reader.vocabularies], labels, groups
+    )
 
 
 def unrounded(table: Table, train: np.ndarray, like: Encoding) -> Encoding:
@@ -395,7 +402,7 @@ def unrounded(table: Table, train: np.ndarray, like: Encoding) -> Encoding:
     encoding = Encoding(tuple(made))
     if not like.norm_fitted:
         return encoding
-    X = encoding.unbounded(table.values[train], table.codes[train], encoding.slots(table.texts))
+    X = encoding.unbounded(table.raw()[train], encoding.slots(table.texts))
     norm = float(np.median(np.sqrt(np.einsum("ij,ij->i", X, X, dtype="f8"))))
     return replace(encoding, norm=norm, clip=True)
 
@@ -411,13 +418,13 @@ def accuracy(name: str, splits: int, rows: int | None) -> str:
             rng = np.random.default_rng(seed)
             held = np.isin(table.groups, rng.choice(groups, len(groups) // 5, replace=False))
             train = np.flatnonzero(~held)
-            blocks = [(table.values[train], table.codes[train])]
+            blocks = [table.raw()[train]]
             rounded = constants.fit(
                 table.columns, table.texts, lambda blocks=blocks: iter(blocks), norm, 10
             )
             right = []
             for encoding in (rounded, unrounded(table, train, rounded)):
-                X = encoding.encode(table.values, table.codes, encoding.slots(table.texts))
+                X = encoding.encode(table.raw(), encoding.slots(table.texts))
                 model = unfit.LogisticRegression(l2=1e-4, random_state=0)
                 model.fit(X[train], table.labels[train])
                 right.append(float(np.mean(model.predict(X[held]) == table.labels[held])))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from unfit.core import exact
 from unfit.data.columns import Column
 from unfit.data.constants import (
+    Sizes,
     Sums,
     fit,
     fitted_columns,
@@ -19,6 +20,7 @@ from unfit.data.constants import (
     norm_of,
     sums_of,
 )
+from unfit.data.raw_rows import RawRows
 
 numbers = st.one_of(
     st.just(float("nan")),
@@ -64,11 +66,12 @@ def test_erased_rows_leave_no_trace_in_the_sums(data: st.DataObject) -> None:
     codes = np.array(data.draw(st.lists(st.integers(0, 3), min_size=n, max_size=n)))[:, None]
     order = np.array(data.draw(st.permutations(range(n))))
     left = data.draw(st.integers(0, n))
-    total = Sums.of(values, codes, [4])
+    sizes = Sizes(numbers=2, vocabularies=[4])
+    total = Sums.of(RawRows(values, codes), sizes)
     for part in np.array_split(order[left:], 3):
-        total = total - Sums.of(values[part], codes[part], [4])
+        total = total - Sums.of(RawRows(values[part], codes[part]), sizes)
     remaining = np.sort(order[:left])
-    fresh = Sums.of(values[remaining], codes[remaining], [4])
+    fresh = Sums.of(RawRows(values[remaining], codes[remaining]), sizes)
     assert (total.known, total.totals, total.squares) == (fresh.known, fresh.totals, fresh.squares)
     np.testing.assert_array_equal(total.categories[0], fresh.categories[0])
     made = [Column("a", "numeric"), Column("b", "boolean"), Column("c", "category")]
@@ -82,9 +85,10 @@ def test_sums_of_blocks_are_sums_of_all() -> None:
     values = (rng.standard_normal((n, 3)) * 10.0 ** rng.integers(-30, 30, (n, 3))).astype("f4")
     values[rng.random((n, 3)) < 0.1] = np.nan
     codes = rng.integers(0, 5, (n, 1))
-    whole = Sums.of(values, codes, [5])
-    blocks = [(values[i : i + 777], codes[i : i + 777]) for i in range(0, n, 777)]
-    parts = sums_of(blocks, 3, [5])
+    sizes = Sizes(numbers=3, vocabularies=[5])
+    whole = Sums.of(RawRows(values, codes), sizes)
+    blocks = [RawRows(values[i : i + 777], codes[i : i + 777]) for i in range(0, n, 777)]
+    parts = sums_of(blocks, sizes)
     assert (whole.known, whole.totals, whole.squares) == (parts.known, parts.totals, parts.squares)
     assert list(whole.known) == (~np.isnan(values)).sum(axis=0).tolist()
 
@@ -141,7 +145,7 @@ def test_the_card_says_that_the_fill_of_a_boolean_is_fitted_and_rounds_it() -> N
     codes = np.empty((len(values), 0), np.int32)
 
     def blocks():  # type: ignore[no-untyped-def]
-        yield values, codes
+        yield RawRows(values, codes)
 
     (made,) = fit([Column("member", "boolean")], [], blocks, 0.0, 10).columns
     assert made.constants == "fitted"

@@ -10,7 +10,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import people
 from unfit.data.columns import Column
 from unfit.data.constants import fit
-from unfit.data.encoding import Encoding, Reader
+from unfit.data.encoding import Encoding
+from unfit.data.reader import Reader
 from unfit.data.values import Vocabulary
 from unfit.errors import BadInput, Damaged
 
@@ -27,15 +28,15 @@ def encoded(
     table: pa.Table, columns: list[Column], norm: float | None = 0.0, min_rows: int = 1
 ) -> tuple[np.ndarray, Encoding, Reader]:
     reader = Reader(columns)
-    values, codes = reader.read(table.combine_chunks().to_batches()[0], 0, "t")
+    raw = reader.read(table.combine_chunks().to_batches()[0], 0, "t")
     texts = [v.texts for v in reader.vocabularies]
 
     def blocks():  # type: ignore[no-untyped-def]
-        for start in range(0, len(values), 37):
-            yield values[start : start + 37], codes[start : start + 37]
+        for start in range(0, len(raw), 37):
+            yield raw[start : start + 37]
 
     encoding = fit(columns, texts, blocks, norm, min_rows)
-    return encoding.encode(values, codes, encoding.slots(texts)), encoding, reader
+    return encoding.encode(raw, encoding.slots(texts)), encoding, reader
 
 
 def test_numbers_and_categories_as_scikit_learn_has_them() -> None:
@@ -64,11 +65,11 @@ def test_a_new_file_is_encoded_alike_and_unseen_categories_are_none() -> None:
     again = Encoding.from_json(encoding.to_json())
     assert again == encoding
     reader = Reader.of(again)
-    values, codes = reader.read(table.combine_chunks().to_batches()[0], 0, "new")
-    np.testing.assert_array_equal(again.encode(values, codes, again.own_slots()), X)
+    raw = reader.read(table.combine_chunks().to_batches()[0], 0, "new")
+    np.testing.assert_array_equal(again.encode(raw, again.own_slots()), X)
     strange = table.set_column(5, "plan", pa.array(["new"] * 120))
-    values, codes = reader.read(strange.combine_chunks().to_batches()[0], 0, "new")
-    assert not again.encode(values, codes, again.own_slots())[:, 3:6].any()
+    raw = reader.read(strange.combine_chunks().to_batches()[0], 0, "new")
+    assert not again.encode(raw, again.own_slots())[:, 3:6].any()
     strict = [*COLUMNS[:3], Column("plan", "category", unseen="error"), COLUMNS[4]]
     _, encoding, _ = encoded(table, strict)
     with pytest.raises(

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import people
 from unfit.data.columns import Column
 from unfit.data.constants import fit
-from unfit.data.encoding import Encoded, Encoding, Reader
+from unfit.data.encoding import Encoded, Encoding
 from unfit.data.objects import ObjectEncoder
+from unfit.data.reader import Reader
 from unfit.data.values import UNSEEN
 from unfit.errors import BadInput
 
@@ -80,9 +81,9 @@ def tables(draw: st.DrawFn, encoding: Encoding) -> pa.Table:
 
 def as_a_table(encoding: Encoding, table: pa.Table) -> tuple[np.ndarray, int]:
     (batch,) = table.combine_chunks().to_batches()
-    values, codes = Reader.of(encoding).read(batch, 0, "t")
-    X = encoding.encode(values, codes, encoding.own_slots())
-    return X, int((codes == UNSEEN).any(axis=1).sum())
+    raw = Reader.of(encoding).read(batch, 0, "t")
+    X = encoding.encode(raw, encoding.own_slots())
+    return X, int((raw.codes == UNSEEN).any(axis=1).sum())
 
 
 @settings(max_examples=300)
@@ -132,10 +133,10 @@ def test_people_are_encoded_as_the_training_rows_were(norm: float | None) -> Non
     ]
     table = people.people()
     reader = Reader(columns)
-    values, codes = reader.read(table.combine_chunks().to_batches()[0], 0, "t")
+    raw = reader.read(table.combine_chunks().to_batches()[0], 0, "t")
     texts = [v.texts for v in reader.vocabularies]
-    encoding = fit(columns, texts, lambda: iter([(values, codes)]), norm, 1)
-    expected = encoding.encode(values, codes, encoding.slots(texts))
+    encoding = fit(columns, texts, lambda: iter([raw]), norm, 1)
+    expected = encoding.encode(raw, encoding.slots(texts))
     X, unseen = ObjectEncoder(encoding).encode(table.to_pylist())
     np.testing.assert_array_equal(X, expected)
     assert unseen == (0, 0)

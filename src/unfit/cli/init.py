@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
@@ -48,7 +48,7 @@ def init(
     format: Annotated[str | None, FORMAT] = None,
     source_option: Annotated[
         list[str] | None,
-        typer.Option(help="A setting of an installed format (repeatable).", metavar="<KEY=VALUE>"),
+        typer.Option(help="A setting of the format (repeatable).", metavar="<KEY=VALUE>"),
     ] = None,
     delimiter: Annotated[
         str | None, typer.Option(help="Delimiter of a CSV file. Default: detected.")
@@ -64,9 +64,13 @@ def init(
         list[str] | None,
         typer.Option(help="A column of numbers; other values count as missing (repeatable)."),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="Of a column: sparse or hash:WIDTH.", metavar="<NAME=KIND>"),
+    ] = None,
     drop_missing: Annotated[
         bool,
-        typer.Option("--drop-missing", help="Leave out rows without a label, subject or row id."),
+        typer.Option("--drop-missing", help="Leave out rows without a label or an id."),
     ] = False,
     method: Annotated[
         str, typer.Option(help=f"{', '.join(METHODS.built_in())} or an installed one.")
@@ -144,6 +148,7 @@ def init(
             decimal=decimal,
             encoding=encoding,
             numeric=numeric or (),
+            **_kinds_of(kind or ()),
             drop_missing=drop_missing,
             progress=progress,
         )
@@ -160,9 +165,34 @@ def _options(given: Sequence[str]) -> dict[str, str]:
     return dict(text.split("=", 1) for text in given)
 
 
+def _kinds_of(given: Sequence[str]) -> "_Kinds":
+    """Columns of pairs, and those whose texts are hashed, with their widths."""
+    found: _Kinds = {"sparse": [], "hashed": {}}
+    for text in given:
+        name, _, kind = text.rpartition("=")
+        kind, _, width = kind.partition(":")
+        if name and kind == "sparse" and not width:
+            found["sparse"].append(name)
+        elif name and kind == "hash" and width.isascii() and width.isdigit():
+            found["hashed"][name] = int(width)
+        else:
+            raise BadInput(
+                f"--kind {text}: must be NAME=sparse, or NAME=hash:WIDTH such as site=hash:65536"
+            )
+    return found
+
+
+class _Kinds(TypedDict):
+    sparse: list[str]
+    hashed: dict[str, int]
+
+
 def _kinds(created: "Created") -> dict[str, int]:
-    kinds = ("numeric", "boolean", "category")
-    return {kind: sum(c.kind == kind for c in created.columns) for kind in kinds}
+    from unfit.data.columns import BAGS
+
+    kinds = ("numeric", "boolean", "category", "sparse", "hash")
+    counts = {kind: sum(c.kind == kind for c in created.columns) for kind in kinds}
+    return {kind: n for kind, n in counts.items() if n or kind not in BAGS}
 
 
 def _as_dict(created: "Created") -> dict[str, object]:

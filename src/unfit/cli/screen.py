@@ -36,6 +36,8 @@ def status_screen(found: "Status", console: Console) -> None:
     facts.add_row(
         "remembered", f"{v.rows:,} training rows; {v.subjects:,} subjects in training and test"
     )
+    if found.kept is not None:
+        facts.add_row("rows kept", str(found.kept))
     facts.add_row(
         "forgotten",
         f"{plural(found.forgotten_rows, 'row')} in {plural(found.applied, 'request')}",

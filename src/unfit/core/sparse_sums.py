@@ -73,6 +73,15 @@ class SparseMatrix:
     def transpose(self) -> Transpose:
         return Transpose.of(self.rows)
 
+    def erase(self, rows: np.ndarray) -> None:
+        """Zero the values of rows in the transpose, and the numbers of their rows with them."""
+        if "transpose" not in self.__dict__ or len(rows) == 0:
+            return
+        gone = np.zeros(len(self.rows), np.bool_)
+        gone[rows] = True
+        inside = gone[self.transpose.rows]
+        self.transpose.rows[inside] = self.transpose.data[inside] = 0
+
     @property
     def has_basis(self) -> bool:
         """Whether the directions of the guide were made."""

@@ -1,7 +1,8 @@
 """What a column is; what `unfit.toml` says under [columns].
 
-A column is numeric, boolean or a category. Its constants are declared here or, where they are
-left out, fitted to the training rows that remain.
+A column is numeric, boolean or a category, or stands for many columns of which each row has values
+in a few: sparse or hash. Its constants are declared here or, where they are left out, fitted to the
+training rows that remain.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -9,7 +10,10 @@ from typing import Literal
 
 from unfit.errors import BadInput
 
-Kind = Literal["numeric", "boolean", "category"]
+Kind = Literal["numeric", "boolean", "category", "sparse", "hash"]
+NUMBERS: tuple[Kind, ...] = ("numeric", "boolean")
+BAGS: tuple[Kind, ...] = ("sparse", "hash")  # one column that stands for `width` of them
+MAX_WIDTH = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,8 @@ class Column:
     missing: what replaces a missing number: the mean, a number, or "error".
     decimal: the decimal mark of numbers that are written as text.
     unreadable: what becomes of a text that is not a number.
+    width: of a sparse column or a hash, how many columns it stands for. A sparse column is scaled
+    by one number and never shifted, because what is zero must stay zero; a hash is not scaled.
     """
 
     name: str
@@ -36,9 +42,14 @@ class Column:
     unseen: Literal["ignore", "error"] = "ignore"
     decimal: Literal[".", ","] = "."
     unreadable: Literal["error", "missing"] = "error"
+    width: int = 0
 
     def __post_init__(self) -> None:
         where = f"column {self.name!r}"
+        if self.kind in BAGS:
+            self._check_bag(where)
+        elif self.width:
+            raise BadInput(f"{where}: width is for kind = 'sparse' and kind = 'hash'")
         if self.kind == "numeric":
             if self.scale == "range" and (self.min is None or self.max is None):
                 raise BadInput(
@@ -57,9 +68,25 @@ class Column:
             if self.categories is not None and len(set(self.categories)) < len(self.categories):
                 raise BadInput(f"{where}: categories lists one twice")
 
+    def _check_bag(self, where: str) -> None:
+        if not 1 <= self.width <= MAX_WIDTH:
+            raise BadInput(
+                f"{where}: kind = {self.kind!r} needs width, how many columns it stands for, from "
+                f"1 to {MAX_WIDTH:,}"
+            )
+        if self.kind == "sparse" and (self.scale == "range" or self.mean is not None):
+            raise BadInput(
+                f"{where}: a sparse column is scaled and never shifted: scale is 'none' or "
+                "'standard', with a declared sd or without"
+            )
+        if self.sd is not None and not self.sd > 0:
+            raise BadInput(f"{where}: sd must be above 0")
+
     @property
     def declared(self) -> bool:
         """Whether no constant of the column is fitted."""
+        if self.kind in BAGS:
+            return self.kind == "hash" or self.scale == "none" or self.sd is not None
         if self.kind == "category":
             return self.categories is not None
         if self.kind == "boolean":

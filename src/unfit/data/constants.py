@@ -10,6 +10,8 @@ taken out of without a trace (core.exact):
                 the most rows, counted in quarters of doublings of min_rows, then by name
     norm        the median length of a row, rounded to an eighth of a doubling; longer rows are cut
                 to it
+    sparse      one scale for all columns that a sparse column stands for: the median of rows'
+                largest values, rounded down to a power of two. No shift: zeros stay zeros
 
 `fitted(...)` depends on nothing but the sums and the columns: not on who has left, nor in which
 order. Knows core.exact and data.encoding.
@@ -24,10 +26,13 @@ from typing import Literal
 import numpy as np
 
 from unfit.core.exact import UNIT, square_lengths, sums
-from unfit.data.columns import Column
-from unfit.data.encoding import Encoded, Encoding
+from unfit.data.bags import one_of
+from unfit.data.columns import BAGS, NUMBERS, Column
+from unfit.data.csr import Csr
+from unfit.data.encoding import Encoded, Encoding, Rows
+from unfit.data.raw_rows import RawRows
 
-Blocks = Callable[[], Iterator[tuple[np.ndarray, np.ndarray]]]  # values and codes
+Blocks = Callable[[], Iterator[RawRows]]
 Texts = Sequence[str | None]
 
 MEAN_STEPS = 8  # of a mean to a rounded deviation
@@ -41,26 +46,36 @@ class Sums:
     """What constants are made of, exactly; rows can be added and taken away.
 
     known, totals, squares: by number or boolean column, see core.exact. categories: rows by raw
-    code, for each category column. lengths: rows by k where their encoded length, before the norm
-    bound, rounds to 2^(k / 8); only where a norm is fitted.
+    code, for each category column. largest: rows by the exponent of their largest value, for each
+    sparse or hashed column. lengths: rows by k where their encoded length, before the norm bound,
+    rounds to 2^(k / 8); only where a norm is fitted.
     """
 
     known: tuple[int, ...]
     totals: tuple[int, ...]
     squares: tuple[int, ...]
     categories: tuple[np.ndarray, ...]
+    largest: tuple[np.ndarray, ...] = ()
     lengths: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: np.ndarray, codes: np.ndarray, sizes: Sequence[int]) -> "Sums":
-        """Of raw rows. sizes: of the vocabularies."""
-        known, totals, squares = sums(values)
-        counts = [np.bincount(codes[:, j], minlength=size) for j, size in enumerate(sizes)]
+    def of(cls, raw: RawRows, sizes: "Sizes") -> "Sums":
+        """Of raw rows."""
+        known, totals, squares = sums(raw.values)
+        counts = [
+            np.bincount(raw.codes[:, j], minlength=size)
+            for j, size in enumerate(sizes.vocabularies)
+        ]
+        largest = []
+        if raw.bags is not None:
+            each = (one_of(raw.bags, sizes.widths, j) for j in range(len(sizes.widths)))
+            largest = [_largest_exponents(bag) for bag in each]
         return cls(
             known=tuple(known),
             totals=tuple(totals),
             squares=tuple(squares),
             categories=tuple(counts),
+            largest=tuple(largest),
         )
 
     def __add__(self, other: "Sums") -> "Sums":
@@ -83,24 +98,69 @@ class Sums:
             categories=tuple(
                 a + sign * b for a, b in zip(self.categories, other.categories, strict=True)
             ),
+            largest=tuple(a + sign * b for a, b in zip(self.largest, other.largest, strict=True)),
             lengths={k: count for k, count in lengths.items() if count},
         )
 
 
-def sums_of(
-    blocks: Iterable[tuple[np.ndarray, np.ndarray]], numeric: int, sizes: Sequence[int]
-) -> Sums:
-    """Of blocks of raw rows; numeric: how many number and boolean columns they have."""
-    nothing = np.empty((0, numeric), np.float32), np.empty((0, len(sizes)), np.int32)
-    total = Sums.of(*nothing, sizes)
-    for values, codes in blocks:
-        total = total + Sums.of(values, codes, sizes)
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """How long the parts of `Sums` are. numbers: number and boolean columns. vocabularies: texts
+    of each category column. widths: of the sparse and hashed columns."""
+
+    numbers: int
+    vocabularies: Sequence[int]
+    widths: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], vocabularies: Sequence[Texts]) -> "Sizes":
+        return cls(
+            numbers=sum(c.kind in NUMBERS for c in columns),
+            vocabularies=[len(texts) for texts in vocabularies],
+            widths=[c.width for c in columns if c.kind in BAGS],
+        )
+
+    def no_rows(self) -> RawRows:
+        bags = None
+        if self.widths:
+            ends, numbers = np.zeros(1, np.int64), np.zeros(0, np.int32)
+            data = np.zeros(0, np.float32)
+            bags = Csr(indptr=ends, indices=numbers, data=data, width=sum(self.widths))
+        values = np.empty((0, self.numbers), np.float32)
+        return RawRows(values, np.empty((0, len(self.vocabularies)), np.int32), bags)
+
+
+def sums_of(blocks: Iterable[RawRows], sizes: Sizes) -> Sums:
+    """Of blocks of raw rows."""
+    total = Sums.of(sizes.no_rows(), sizes)
+    for raw in blocks:
+        total = total + Sums.of(raw, sizes)
     return total
 
 
-def lengths_of(X: np.ndarray) -> dict[int, int]:
+def _largest_exponents(bag: Csr) -> np.ndarray:
+    """Rows by the exponent e of their largest value, 2^(e - 127) <= |x| < 2^(e - 126), (256,)."""
+    exponents = ((bag.data.view(np.uint32) >> 23) & 255).astype(np.int64)
+    filled = bag.counts > 0
+    if not filled.any():
+        return np.zeros(256, np.int64)
+    of_rows = np.maximum.reduceat(exponents, bag.indptr[:-1][filled])
+    return np.bincount(of_rows, minlength=256)
+
+
+def size_of_values(largest: np.ndarray, min_rows: int) -> float:
+    """The median of rows' largest values, rounded down to a power of two; 1 for fewer rows than
+    min_rows."""
+    total = int(largest.sum())
+    if total < max(min_rows, 1):
+        return 1.0
+    median = int(np.searchsorted(np.cumsum(largest), (total + 1) // 2))
+    return math.ldexp(1.0, max(median, 1) - 127)
+
+
+def lengths_of(X: Rows) -> dict[int, int]:
     """Rows by the k for which their length rounds to 2^(k / 8); rows of zeros are left out."""
-    squared = square_lengths(X)
+    squared = X.square_lengths() if isinstance(X, Csr) else square_lengths(X)
     fraction, exponent = np.frexp(squared[squared > 0])
     eighths = 4 * (exponent - 1) + np.searchsorted(_ROUNDS_UP, fraction, side="right")
     steps, counts = np.unique(eighths, return_counts=True)
@@ -111,13 +171,13 @@ def with_lengths(
     total: Sums,
     encoding: Encoding,
     vocabularies: Sequence[Texts],
-    blocks: Iterable[tuple[np.ndarray, np.ndarray]],
+    blocks: Iterable[RawRows],
 ) -> Sums:
     """With the lengths of the rows of `blocks` under an encoding."""
     slots = encoding.slots(vocabularies)
     lengths: Counter[int] = Counter()
-    for values, codes in blocks:
-        lengths.update(lengths_of(encoding.unbounded(values, codes, slots)))
+    for raw in blocks:
+        lengths.update(lengths_of(encoding.unbounded(raw, slots)))
     return replace(total, lengths=lengths)
 
 
@@ -176,17 +236,26 @@ def fitted_columns(
 ) -> Encoding:
     """The constants of all columns; the norm bound is left open."""
     made: list[Encoded] = []
-    a = b = 0
+    a = b = bag = 0
     for c in columns:
         if c.kind == "category":
             kept, others = kept_categories(c, vocabularies[b], total.categories[b], min_rows)
             made.append(Encoded(c, categories=kept, others=others, constants=_origin(c)))
             b += 1
+        elif c.kind in BAGS:
+            made.append(_bag(c, size_of_values(total.largest[bag], min_rows)))
+            bag += 1
         else:
             found = mean_and_deviation(total.known[a], total.totals[a], total.squares[a], min_rows)
             made.append(_scaled(c, *found))
             a += 1
     return Encoding(tuple(made), min_rows=min_rows)
+
+
+def _bag(column: Column, size: float) -> Encoded:
+    scale = size if column.sd is None else column.sd
+    scale = scale if column.kind == "sparse" and column.scale == "standard" else 1.0
+    return Encoded(column, scale=float(scale), constants=_origin(column))
 
 
 def _scaled(column: Column, mean: float, deviation: float) -> Encoded:
@@ -229,15 +298,17 @@ def fit(
     blocks: Blocks,
     norm: float | None,
     min_rows: int,
+    sparse: Callable[[Encoding], bool] = lambda _: False,
 ) -> Encoding:
     """The encoding of training rows that `blocks()` yields, as often as it is called.
 
     norm: a declared bound (0: none), or None to fit it. min_rows: fewer rows than this
-    neither make a category nor a mean, which would be about single people.
+    neither make a category nor a mean, which would be about single people. sparse: whether rows
+    are to be kept as sparse ones, once the columns are known.
     """
-    numeric = sum(c.kind != "category" for c in columns)
-    total = sums_of(blocks(), numeric, [len(texts) for texts in vocabularies])
+    total = sums_of(blocks(), Sizes.of(columns, vocabularies))
     encoding = fitted_columns(columns, vocabularies, total, min_rows)
+    encoding = replace(encoding, sparse=sparse(encoding))
     if norm is not None:
         return encoding if norm == 0 else replace(encoding, norm=norm, clip=True)
     total = with_lengths(total, encoding, vocabularies, blocks())
@@ -252,62 +323,10 @@ def refitted(encoding: Encoding, vocabularies: Sequence[Texts], total: Sums) -> 
     norm = encoding.norm
     if encoding.norm_fitted:
         norm = norm_of(total.lengths, encoding.min_rows or 1)
-    return replace(made, norm=norm, clip=encoding.clip, norm_fitted=encoding.norm_fitted)
-
-
-@dataclass(frozen=True)
-class Explained:
-    """In words, where each constant comes from: those of the columns, and the norm bound."""
-
-    columns: dict[str, dict[str, str]]
-    norm: str
-
-
-def explained(encoding: Encoding) -> Explained:
-    few = encoding.min_rows
-    norm = "declared" if encoding.clip else "none: rows stay as long as they are"
-    if encoding.norm_fitted:
-        norm = f"fitted: the length of the longest training row; {_UNROUNDED}"
-        if few is not None:
-            norm = (
-                "fitted: the median length of the training rows that remain, rounded to an eighth "
-                f"of a doubling (1 if they are fewer than {few}); longer rows are cut to it"
-            )
-    return Explained({c.column.name: _explained(c, few) for c in encoding.columns}, norm)
-
-
-_UNROUNDED = "not rounded, by an earlier version of unfit"
-
-
-def _explained(c: Encoded, few: int | None) -> dict[str, str]:
-    fitted = c.constants == "fitted"
-    rows = "the training rows that remain"
-    if c.column.kind == "category":
-        how = "declared"
-        if fitted and few is None:
-            how = f"fitted: the most frequent of the training rows; {_UNROUNDED}"
-        elif fitted:
-            how = (
-                f"fitted: held by at least {few} of {rows}, the {c.column.max_categories} most "
-                "frequent at most, by rounded frequency and then by name"
-            )
-        return {"categories": how, "others": f"held by at least {few or 1} of {rows}, no column"}
-    mean = f"fitted: the mean of {rows}, rounded to an eighth of their rounded deviation"
-    deviation = f"fitted: the standard deviation of {rows}, rounded to a power of two"
-    fill = "declared"
-    if few is None:
-        mean = f"fitted: the mean of the training rows; {_UNROUNDED}"
-        deviation = f"fitted: the standard deviation of the training rows; {_UNROUNDED}"
-    else:
-        mean += f" (0 if fewer than {few} have a value)"
-        deviation += f" (1 if all are the same, or fewer than {few} have a value)"
-    if c.column.missing == "mean":
-        fill = mean if c.column.kind == "boolean" else "the shift"
-    elif c.column.missing == "error":
-        fill = "not used: a missing value is an error"
-    if c.column.kind == "boolean":
-        return {"shift": "none", "scale": "none", "fill": fill}
-    if fitted:
-        return {"shift": mean, "scale": deviation, "fill": fill}
-    declared = "none" if c.column.scale == "none" else "declared"
-    return {"shift": declared, "scale": declared, "fill": fill}
+    return replace(
+        made,
+        norm=norm,
+        clip=encoding.clip,
+        norm_fitted=encoding.norm_fitted,
+        sparse=encoding.sparse,
+    )

@@ -7,7 +7,8 @@ row's bytes; the next generation leaves it out.
 
     values (n, a) f4    numbers as they came, NaN where missing
     codes (n, b) i4     categories, codes into vocabulary.json
-    X (n, p) f4         encoded rows
+    X (n, p) f4         encoded rows, or, where these are sparse, X_indptr, X_indices and X_data
+    bag_indptr (n + 1,) i8, bag_indices i4, bag_data f4     pairs of sparse and hashed columns
     labels (n,) i4      codes into vocabulary.json
     numbers (n,) i8     the row's number in the source: rising, in either part
     subjects (n,) i8    place among the subject ids
@@ -15,27 +16,37 @@ row's bytes; the next generation leaves it out.
     subject_offsets, subject_bytes     the subject ids (data.ids)
     subject_starts, subject_rows       the positions of each subject's rows
     row_offsets, row_bytes, row_rows   the row ids, where a column gives them
+
+Which columns a person's rows have values in says as much as the values: both are zeroed. How many
+values an erased row had is to be seen in indptr until the next generation.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from unfit import disk
+from unfit.data.checked_files import read_checked, write_checked
+from unfit.data.csr import Csr
 from unfit.data.ids import Ids, fold, trim
+from unfit.data.raw_rows import RawRows
 from unfit.errors import Damaged
 
 FORMAT = 1
+SPARSE_FORMAT = 2  # with sparse rows or pairs, which an earlier unfit cannot read
 DTYPES = {
     "values": "<f4",
     "codes": "<i4",
     "X": "<f4",
+    "X_indptr": "<i8",
+    "X_indices": "<i4",
+    "X_data": "<f4",
+    "bag_indptr": "<i8",
+    "bag_indices": "<i4",
+    "bag_data": "<f4",
     "labels": "<i4",
     "numbers": "<i8",
     "subjects": "<i8",
@@ -48,7 +59,8 @@ DTYPES = {
     "row_bytes": "|u1",
     "row_rows": "<i8",
 }
-PURGED = ("values", "codes", "X", "labels", "live")  # zeroed when a row is forgotten, in order
+# Zeroed when a row is forgotten, in order; of a pair, both the column's number and the value.
+PURGED = ("values", "codes", "bag", "X", "labels", "live")
 
 IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy
 
@@ -67,6 +79,7 @@ class Raw:
     row_places: np.ndarray | None  # the place of each row's id among row_ids
     vocabularies: Sequence[Sequence[str | None]]
     label_texts: Sequence[str | None]
+    bags: Csr | None = None
 
 
 class Dataset:
@@ -76,10 +89,12 @@ class Dataset:
         self.folder = folder
         manifest = read_checked(folder / "manifest.json")
         try:
-            if manifest["format"] != FORMAT:
+            if manifest["format"] not in (FORMAT, SPARSE_FORMAT):
                 raise Damaged(f"{folder.name} was written by another version of unfit")
             self.n, self.n_train = int(manifest["rows"]), int(manifest["train"])
             self.columns = [(str(name), str(kind)) for name, kind in manifest["columns"]]
+            self.widths = [int(width) for width in manifest.get("widths", ())]
+            self._width = int(manifest.get("width", 0))  # of sparse rows
             arrays = {str(k): tuple(v) for k, v in manifest["arrays"].items()}
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             if isinstance(error, Damaged):
@@ -94,7 +109,7 @@ class Dataset:
             Ids(self["row_offsets"], self["row_bytes"]) if "row_offsets" in self._map else None
         )
         self._counts: tuple[list[np.ndarray], np.ndarray] | None = None
-        self._in_memory: np.ndarray | None = None
+        self._in_memory: np.ndarray | Csr | None = None
 
     def _open(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         path, dtype = self.folder / f"{name}.bin", np.dtype(DTYPES[name])
@@ -112,13 +127,39 @@ class Dataset:
     def __getitem__(self, name: str) -> np.ndarray:
         return self._map[name]
 
-    def rows(self) -> np.ndarray:
+    @property
+    def sparse(self) -> bool:
+        """Whether encoded rows are kept as sparse ones."""
+        return "X" not in self._map
+
+    @property
+    def width(self) -> int:
+        """How many columns encoded rows have."""
+        return self._width if self.sparse else int(self["X"].shape[1])
+
+    def rows(self) -> np.ndarray | Csr:
         """The encoded rows X, in memory where they are small: large pages halve a pass."""
-        if self["X"].nbytes > IN_MEMORY:
-            return self["X"]
+        X = self._csr("X", self.width) if self.sparse else self["X"]
+        if X.nbytes > IN_MEMORY:
+            return X
         if self._in_memory is None:
-            self._in_memory = np.array(self["X"])
+            self._in_memory = X.copy()
         return self._in_memory
+
+    def _csr(self, name: str, width: int) -> Csr:
+        indptr, indices, data = (self[f"{name}_{part}"] for part in ("indptr", "indices", "data"))
+        return Csr(indptr=indptr, indices=indices, data=data, width=width)
+
+    @property
+    def bags(self) -> Csr | None:
+        """The pairs of sparse and hashed columns, side by side."""
+        return self._csr("bag", sum(self.widths)) if self.widths else None
+
+    def raw_rows(self, at: slice | np.ndarray) -> RawRows:
+        """Some rows as they came."""
+        bags = self.bags
+        some = None if bags is None else bags[at]
+        return RawRows(self["values"][at], self["codes"][at], some)
 
     @property
     def live(self) -> np.ndarray:
@@ -195,6 +236,7 @@ class Dataset:
             row_places=places,
             vocabularies=self.vocabularies,
             label_texts=self.label_texts,
+            bags=self.bags,
         )
 
     def counts(self) -> tuple[list[np.ndarray], np.ndarray]:
@@ -218,10 +260,18 @@ class Dataset:
             np.subtract.at(count, self["codes"][there, j], 1)
         np.subtract.at(labels, self["labels"][there], 1)
         for name in PURGED:
-            array = self[name]
-            width = int(np.prod(array.shape[1:])) * array.itemsize
-            disk.zero_rows(self.folder / f"{name}.bin", width, positions)
-        if self._in_memory is not None:
+            if name in self._map:
+                array = self[name]
+                width = int(np.prod(array.shape[1:])) * array.itemsize
+                disk.zero_rows(self.folder / f"{name}.bin", width, positions)
+            elif f"{name}_indptr" in self._map:
+                places = self._csr(name, 0).entries(positions)
+                for part in ("indices", "data"):
+                    disk.zero_rows(self.folder / f"{name}_{part}.bin", 4, places)
+        if isinstance(self._in_memory, Csr):
+            places = self._in_memory.entries(positions)
+            self._in_memory.indices[places] = self._in_memory.data[places] = 0
+        elif self._in_memory is not None:
             self._in_memory[positions] = 0
 
     def purge_ids(self, positions: np.ndarray) -> None:
@@ -286,26 +336,3 @@ def held_names(folder: Path) -> dict[str, set[str]]:
         return {}
     names = [name for name, kind in columns if kind == "category"]
     return {n: {t for t in each if t is not None} for n, each in zip(names, texts, strict=True)}
-
-
-def _canonical(content: object) -> bytes:
-    return json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def write_checked(path: Path, content: dict[str, Any]) -> None:
-    checksum = hashlib.sha256(_canonical(content)).hexdigest()
-    disk.write(path, _canonical({"content": content, "sha256": checksum}))
-
-
-def read_checked(path: Path) -> dict[str, Any]:
-    where = f"{path.parent.name}/{path.name}"
-    try:
-        whole = json.loads(path.read_bytes())
-        content, checksum = whole["content"], whole["sha256"]
-    except OSError:
-        raise Damaged(f"{where} is missing or cannot be read") from None
-    except (ValueError, KeyError, TypeError):
-        raise Damaged(f"{where} is not what unfit wrote; restore it from a backup") from None
-    if hashlib.sha256(_canonical(content)).hexdigest() != checksum:
-        raise Damaged(f"{where} is not what unfit wrote; restore it from a backup")
-    return dict(content)

@@ -1,33 +1,43 @@
 """From raw values to the numbers a model sees, and the constants that takes.
 
-Raw values are numbers (n, a) float32 with NaN for missing, and categories (n, b) int32, codes into
-vocabularies. Encoded rows are (n, p) float32: scaled numbers first, then one column per category;
-all divided by the norm bound. An Encoding holds every constant and says where it came from; those
-that were fitted are what data.constants makes of the training rows that remain.
+Raw values are numbers (n, a) float32 with NaN for missing, categories (n, b) int32, codes into
+vocabularies, and pairs of sparse and hashed columns. Encoded rows are (n, p) float32: scaled
+numbers first, then one column per category, then the columns that pairs name; all divided by the
+norm bound. They are dense or sparse, with the same numbers. An Encoding holds every constant and
+says where it came from; those that were fitted are what data.constants makes of the training rows
+that remain.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from unfit.data.columns import Column
-from unfit.data.values import UNSEEN, Vocabulary, categories_of, numbers
-from unfit.errors import BadInput, Damaged
+from unfit.data.columns import BAGS, NUMBERS, Column
+from unfit.data.csr import Csr, of_entries, stacked
+from unfit.data.raw_rows import RawRows
+from unfit.errors import Damaged
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from scipy import sparse
 
 BLOCK = 1 << 15
+Rows: TypeAlias = np.ndarray | Csr
+Entries: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]  # rows, columns, values
+
+
+def matrix_of(X: Rows) -> "np.ndarray | sparse.csr_array":
+    """Encoded rows as weights are multiplied with them."""
+    return X.matrix() if isinstance(X, Csr) else X
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column with its constants: x -> (x - shift) / scale, or one column per category.
+    """A column with its constants: x -> (x - shift) / scale, or one column per category; the
+    values of pairs are divided by scale.
 
     A category that no remaining row holds becomes None: its place stays, its name is purged.
     others: categories without a column that at least min_rows training rows hold.
@@ -44,6 +54,8 @@ class Encoded:
 
     @property
     def width(self) -> int:
+        if self.column.kind in BAGS:
+            return self.column.width
         return len(self.categories) if self.column.kind == "category" else 1
 
 
@@ -63,7 +75,7 @@ class Encoding:
 
     norm: rows are divided by it. clip: longer rows are cut to it; not where an earlier unfit fitted
     it to the longest row. min_rows: what the constants were fitted with; None if they were
-    fitted without rounding, by an earlier unfit.
+    fitted without rounding, by an earlier unfit. sparse: how rows are kept; it changes no number.
     """
 
     columns: tuple[Encoded, ...]
@@ -72,14 +84,19 @@ class Encoding:
     clip: bool = False
     norm_fitted: bool = False
     min_rows: int | None = None
+    sparse: bool = False
 
     @property
     def numeric(self) -> list[Encoded]:
-        return [c for c in self.columns if c.column.kind != "category"]
+        return [c for c in self.columns if c.column.kind in NUMBERS]
 
     @property
     def categorical(self) -> list[Encoded]:
         return [c for c in self.columns if c.column.kind == "category"]
+
+    @property
+    def bags(self) -> list[Encoded]:
+        return [c for c in self.columns if c.column.kind in BAGS]
 
     @property
     def width(self) -> int:
@@ -90,16 +107,18 @@ class Encoding:
         names = [c.column.name for c in self.numeric]
         for c in self.categorical:
             names += [f"{c.column.name}={text}" for text in c.categories]
+        for c in self.bags:
+            names += [f"{c.column.name}[{i}]" for i in range(c.width)]
         return names
 
-    def encode(
-        self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
-    ) -> np.ndarray:
+    def encode(self, raw: RawRows, slots: Sequence[np.ndarray]) -> Rows:
         """Rows (m, p) float32. slots[j][code]: the place of a raw code of category j, or -1."""
-        return self.bounded(self.unbounded(values, codes, slots))
+        return self.bounded(self.unbounded(raw, slots))
 
-    def bounded(self, X: np.ndarray) -> np.ndarray:
+    def bounded(self, X: Rows) -> Rows:
         """Rows within the norm bound; changes X."""
+        if isinstance(X, Csr):
+            return self._bounded_sparse(X)
         if self.clip:
             lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
             X /= np.maximum(lengths, self.norm).astype(np.float32)[:, None]
@@ -107,23 +126,65 @@ class Encoding:
             X /= np.float32(self.norm)
         return X
 
-    def unbounded(
-        self, values: np.ndarray, codes: np.ndarray, slots: Sequence[np.ndarray]
-    ) -> np.ndarray:
+    def _bounded_sparse(self, X: Csr) -> Csr:
+        if self.clip:
+            lengths = np.maximum(np.sqrt(X.square_lengths()), self.norm).astype(np.float32)
+            return replace(X, data=X.data / np.repeat(lengths, X.counts))
+        return X if self.norm == 1.0 else replace(X, data=X.data / np.float32(self.norm))
+
+    def unbounded(self, raw: RawRows, slots: Sequence[np.ndarray]) -> Rows:
         """Rows before the norm bound."""
-        X = np.zeros((len(values), self.width), np.float32)
-        a = len(self.numeric)
-        if a:
+        m, scaled = len(raw), self._scaled(raw.values)
+        rows, columns, ones = self._places(raw.codes, slots)
+        bags = self._bag_values(raw.bags)
+        if self.sparse:
+            at, numbers = np.nonzero(scaled)
+            entries = [(at, numbers, scaled[at, numbers]), (rows, columns, ones), bags]
+            return of_entries(entries, (m, self.width))
+        X = np.zeros((m, self.width), np.float32)
+        X[:, : scaled.shape[1]] = scaled
+        X[rows, columns] = 1.0
+        X[bags[0], bags[1]] = bags[2]
+        return X
+
+    def _scaled(self, values: np.ndarray) -> np.ndarray:
+        """Numbers and booleans, (m, a) float32."""
+        X = np.empty(values.shape, np.float32)
+        if self.numeric:
             shift, scale, fill = np.array([(c.shift, c.scale, c.fill) for c in self.numeric]).T
             filled = np.where(np.isnan(values), fill.astype(np.float32), values)
-            X[:, :a] = (filled - shift) / scale
-        at = a
+            X[:] = (filled - shift) / scale
+        return X
+
+    def _places(self, codes: np.ndarray, slots: Sequence[np.ndarray]) -> Entries:
+        """Where rows have a category's column: rows, columns, ones; one column after another."""
+        at, found = len(self.numeric), []
         for j, column in enumerate(self.categorical):
             place = slots[j][codes[:, j]]
             rows = np.flatnonzero(place >= 0)
-            X[rows, at + place[rows]] = 1.0
+            found.append((rows, at + place[rows]))
             at += column.width
-        return X
+        empty = np.zeros(0, np.int64)
+        rows = np.concatenate([empty, *(rows for rows, _ in found)])
+        columns = np.concatenate([empty, *(columns for _, columns in found)])
+        return rows, columns, np.ones(len(rows), np.float32)
+
+    def _bag_values(self, bags: Csr | None) -> Entries:
+        """The scaled values of pairs: rows, columns, values."""
+        if bags is None:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32)
+        widths = [c.width for c in self.bags]
+        scales = np.array([c.scale for c in self.bags], np.float32)
+        which = np.searchsorted(np.cumsum(widths), bags.indices, side="right")
+        first = self.width - sum(widths)
+        return bags.row_numbers, first + bags.indices, bags.data / scales[which]
+
+    def stacked(self, parts: Sequence[Rows]) -> Rows:
+        """Encoded rows one under another."""
+        if self.sparse:
+            return stacked([part for part in parts if isinstance(part, Csr)], self.width)
+        dense = [part for part in parts if isinstance(part, np.ndarray)]
+        return np.concatenate([np.empty((0, self.width), np.float32), *dense])
 
     def slots(self, vocabularies: Sequence[Sequence[str | None]]) -> list[np.ndarray]:
         """For every category column: raw code -> place among its categories, or -1."""
@@ -154,7 +215,14 @@ class Encoding:
         return replace(self, columns=tuple(one(c) for c in self.columns))
 
     def to_json(self) -> dict[str, object]:
-        return cast(dict[str, object], _adapter().dump_python(self, mode="json"))
+        """Without what concerns sparse rows where there are none: cards stay as they were."""
+        made = cast(dict[str, Any], _adapter().dump_python(self, mode="json"))
+        if not self.sparse:
+            del made["sparse"]
+        for c in made["columns"]:
+            if not c["column"]["width"]:
+                del c["column"]["width"]
+        return made
 
     @classmethod
     def from_json(cls, card: object) -> "Encoding":
@@ -169,66 +237,3 @@ def _adapter() -> "TypeAdapter[Encoding]":
     from pydantic import TypeAdapter
 
     return TypeAdapter(Encoding)
-
-
-class Reader:
-    """Record batches to raw values, with vocabularies that grow (or are fixed, to predict)."""
-
-    def __init__(
-        self, columns: Sequence[Column], vocabularies: Sequence[Vocabulary] | None = None
-    ) -> None:
-        self.columns = list(columns)
-        self.numeric = [c for c in columns if c.kind != "category"]
-        self.categorical = [c for c in columns if c.kind == "category"]
-        self.vocabularies = (
-            [Vocabulary(c.name) for c in self.categorical]
-            if vocabularies is None
-            else list(vocabularies)
-        )
-
-    @classmethod
-    def of(cls, encoding: Encoding, strict: bool = True) -> "Reader":
-        """Codes are places among the categories of the encoding; strict: unseen = "error" holds."""
-        vocabularies = [
-            Vocabulary(c.column.name, c.categories, fixed=True) for c in encoding.categorical
-        ]
-        columns = [
-            c.column if strict else replace(c.column, unseen="ignore") for c in encoding.columns
-        ]
-        return cls(columns, vocabularies)
-
-    def require(self, available: Sequence[str], where: str) -> None:
-        lacking = [c.name for c in self.columns if c.name not in available]
-        if lacking:
-            more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
-            raise BadInput(f"{where} has no column {lacking[0]!r}{more}")
-
-    def read(
-        self, batch: pa.RecordBatch, first_row: int, where: str
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers (m, a) and category codes (m, b)."""
-        m = batch.num_rows
-        values = np.empty((m, len(self.numeric)), np.float32)
-        for j, column in enumerate(self.numeric):
-            values[:, j] = numbers(batch.column(column.name), column, first_row, where)
-        codes = np.empty((m, len(self.categorical)), np.int32)
-        for j, (column, vocabulary) in enumerate(
-            zip(self.categorical, self.vocabularies, strict=True)
-        ):
-            texts = categories_of(batch.column(column.name), column.name, where)
-            codes[:, j] = vocabulary.encode(texts)
-            if vocabulary.fixed and column.unseen == "error" and (codes[:, j] == UNSEEN).any():
-                at = int(np.argmax(codes[:, j] == UNSEEN))
-                raise BadInput(
-                    f"{where}: row {first_row + at}, column {column.name!r}: "
-                    f"{texts[at].as_py()!r} is not among the model's categories"
-                )
-            if not vocabulary.fixed and column.unseen == "error" and column.categories is not None:
-                known = pc.is_in(texts, value_set=pa.array(column.categories, pa.string()))
-                at = pc.index(known, False).as_py()
-                if at >= 0:
-                    raise BadInput(
-                        f"{where}: row {first_row + at}, column {column.name!r}: "
-                        f"{texts[at].as_py()!r} is not among the declared categories"
-                    )
-        return values, codes

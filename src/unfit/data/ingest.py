@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from unfit import disk
 from unfit.data import ids
 from unfit.data.columns import Column
+from unfit.data.csr import Csr, ends
 from unfit.data.dataset import Raw
-from unfit.data.encoding import Reader
 from unfit.data.ids import Ids
-from unfit.data.profile import all_of, present
+from unfit.data.raw_rows import RawRows
+from unfit.data.reader import Reader
 from unfit.data.roles import Roles
 from unfit.data.sources import Source
-from unfit.data.text import as_text
+from unfit.data.text import all_of, as_text, present
 from unfit.data.values import Vocabulary, unreadable_count
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback
@@ -68,9 +69,12 @@ def spool(
     texts: dict[str, list[pa.Array]] = {"subject": [], "row": []}
     rows: list[np.ndarray] = []
     n = 0
+    counts: list[np.ndarray] = []
     with (
         disk.ArrayWriter(folder / "spool-values.bin", "<f4") as values,
         disk.ArrayWriter(folder / "spool-codes.bin", "<i4") as codes,
+        disk.ArrayWriter(folder / "spool-indices.bin", "<i4") as indices,
+        disk.ArrayWriter(folder / "spool-data.bin", "<f4") as data,
     ):
         for batch in source.blocks(wanted):
             numbers = np.arange(n, n + batch.num_rows)
@@ -79,10 +83,14 @@ def spool(
                 whole = _complete(batch, roles)
                 batch, numbers = batch.filter(pa.array(whole)), numbers[whole]
             rows.append(numbers)
-            block_values, block_codes = _read(reader, batch, numbers, source.name)
+            block = _read(reader, batch, numbers, source.name)
             intake.count_unreadable(batch, reader.numeric)
-            values.append(block_values)
-            codes.append(block_codes)
+            values.append(block.values)
+            codes.append(block.codes)
+            if block.bags is not None:
+                indices.append(block.bags.indices)
+                data.append(block.bags.data)
+                counts.append(block.bags.counts)
             label_codes.append(_labels(batch.column(roles.label), labels, numbers, source.name))
             for role, column in (("subject", roles.subject), ("row", roles.row_id)):
                 if column is not None:
@@ -104,6 +112,7 @@ def spool(
     return Raw(
         values=_mapped(folder / "spool-values.bin", "<f4", (len(kept), len(reader.numeric))),
         codes=_mapped(folder / "spool-codes.bin", "<i4", (len(kept), len(reader.categorical))),
+        bags=_mapped_bags(folder, counts, reader) if reader.bags else None,
         labels=found_labels,
         numbers=kept,
         subjects=subjects,
@@ -121,9 +130,7 @@ def _complete(batch: pa.RecordBatch, roles: Roles) -> np.ndarray:
     return np.asarray(all_of(masks).to_numpy(zero_copy_only=False))
 
 
-def _read(
-    reader: Reader, batch: pa.RecordBatch, numbers: np.ndarray, where: str
-) -> tuple[np.ndarray, np.ndarray]:
+def _read(reader: Reader, batch: pa.RecordBatch, numbers: np.ndarray, where: str) -> RawRows:
     """As the reader does, but errors name the row in the source, even where rows were left out."""
     if len(numbers) == 0:
         return reader.read(batch, 0, where)
@@ -193,7 +200,19 @@ def _subject_ids(
     return ids.build(numbers, "subject", source.name)
 
 
-def _mapped(path: Path, dtype: str, shape: tuple[int, int]) -> np.ndarray:
+def _mapped_bags(folder: Path, counts: list[np.ndarray], reader: Reader) -> Csr:
+    """The pairs of all rows, from the files they were spooled to."""
+    indptr = ends(np.concatenate(counts))
+    nnz = int(indptr[-1])
+    return Csr(
+        indptr=indptr,
+        indices=_mapped(folder / "spool-indices.bin", "<i4", (nnz,)),
+        data=_mapped(folder / "spool-data.bin", "<f4", (nnz,)),
+        width=sum(c.width for c in reader.bags),
+    )
+
+
+def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.empty(shape, dtype) if 0 in shape else np.memmap(path, dtype, "r", shape=shape)
 
 

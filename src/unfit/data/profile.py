@@ -1,7 +1,7 @@
 """A first look at a source: what each column seems to be. `unfit init` writes it down."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from unfit.data import ids
-from unfit.data.columns import Kind
+from unfit.data.bags import is_map, pairs
+from unfit.data.columns import MAX_WIDTH, Column, Kind
 from unfit.data.sources import Source
-from unfit.data.text import as_text, plain, shorten
+from unfit.data.text import all_of, as_text, plain, present, shorten
 from unfit.data.values import FALSE, NUMBER, TRUE
 from unfit.errors import BadInput
 from unfit.progress import ProgressCallback
 
-Seen = Literal["numeric", "boolean", "category", "date", "unusable"]
+Seen = Literal["numeric", "boolean", "category", "sparse", "hash", "date", "unusable"]
 _DATE = r"^\s*\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?\s*$|^\s*\d{1,2}[-/.]\d{1,2}[-/.]\d{4}\s*$"
 _DISTINCT_UP_TO = 1000
 _EXAMPLES = 3
@@ -32,7 +33,7 @@ class Profile:
     """One column: what it seems to be, how many values are missing and how many differ.
 
     distinct is None beyond a thousand. numbers: how many texts are numbers, with `decimal` before
-    the fraction; strays: a few that are not, with their rows.
+    the fraction; strays: a few that are not, with their rows. width: of a sparse or hashed column.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Profile:
     unclear: bool = False  # whether commas stand before fractions or between thousands
     strays: tuple[tuple[str, int], ...] = ()
     lenient: bool = False  # numeric by request: what is not a number counts as missing
+    width: int = 0
 
     @property
     def kind(self) -> Kind | None:
@@ -54,6 +56,8 @@ class Profile:
             "numeric": "numeric",
             "boolean": "boolean",
             "category": "category",
+            "sparse": "sparse",
+            "hash": "hash",
         }
         return usable.get(self.seen)
 
@@ -99,13 +103,16 @@ def _quoted(name: str) -> str:
 class _Look:
     """What is known of a column so far."""
 
-    def __init__(self, decimal: str | None) -> None:
+    def __init__(self, name: str, where: str, wanted: "Wanted") -> None:
+        self.name, self.where = name, where
+        self.paired, self.width = name in wanted.sparse, wanted.hashed.get(name, 0)
+        self.largest = 0  # number of a column in pairs
         self.rows = self.missing = 0
         self.values: set[str] | None = set()
         self.may_be: set[Seen] = {"numeric", "boolean", "date"}
         self.seen: Seen | None = None
         self.type = "null"
-        self.decimal = decimal
+        self.decimal = wanted.decimal
         self.with_point = self.with_comma = self.commas = self.clear_commas = 0
         self.strays: dict[str, list[tuple[str, int]]] = {".": [], ",": []}
 
@@ -118,6 +125,10 @@ class _Look:
         if pa.types.is_null(kind):
             return
         self.type = str(kind)
+        if self.width or self.paired or is_map(kind):
+            self.seen = "hash" if self.width else "sparse"
+            self._look_at_pairs(array, numbers)
+            return
         if pa.types.is_temporal(kind):
             self.seen = "date"
         elif pa.types.is_boolean(kind):
@@ -135,6 +146,13 @@ class _Look:
         if self.seen is None:
             self._narrow(pc.utf8_trim_whitespace(pc.drop_null(array)))
             self._count_numbers(array, numbers)
+
+    def _look_at_pairs(self, array: pa.Array, numbers: pa.Array) -> None:
+        """They can be read, and what the largest number of a column is."""
+        width = self.width or MAX_WIDTH
+        column = Column(self.name, "hash" if self.width else "sparse", width=width, unseen="error")
+        found = pairs(array, column, numbers[0].as_py() if len(numbers) else 0, self.where)
+        self.largest = max(self.largest, int(found.indices.max(initial=0)))
 
     def _narrow(self, text: pa.Array) -> None:
         if len(text) == 0:
@@ -218,7 +236,13 @@ class _Look:
             decimal=decimal,
             unclear=self.unclear and self.by_comma,
             strays=tuple(strays),
+            width=self.width or (power_of_two(self.largest + 1) if self.seen == "sparse" else 0),
         )
+
+
+def power_of_two(count: int) -> int:
+    """The next one: the count itself may be about a single person."""
+    return 1 << (count - 1).bit_length()
 
 
 def _count(chosen: pa.Array, places: pa.Array) -> int:
@@ -246,19 +270,22 @@ class Look:
 @dataclass(frozen=True)
 class Wanted:
     """What to look for. required: columns in which a row must have something, else it is left out
-    (drop) or counted. named: which of them are ids."""
+    (drop) or counted. named: which of them are ids. sparse: columns of pairs written as text.
+    hashed: columns of texts to be hashed, with their widths."""
 
     features: Sequence[str]
     _: KW_ONLY
     required: Sequence[str] = ()
     named: Sequence[str] = ()
+    sparse: Sequence[str] = ()
+    hashed: Mapping[str, int] = field(default_factory=dict)
     drop: bool = False
     decimal: str | None = None
 
 
 def look(source: Source, wanted: Wanted, progress: ProgressCallback | None = None) -> Look:
     """One pass over the source."""
-    looks = {name: _Look(wanted.decimal) for name in wanted.features}
+    looks = {name: _Look(name, source.name, wanted) for name in wanted.features}
     columns = list(dict.fromkeys([*wanted.features, *wanted.required]))
     lacking: dict[str, tuple[int, int]] = {}
     padded: set[str] = set()
@@ -297,21 +324,6 @@ def profile(
 ) -> list[Profile]:
     """One pass over the named columns."""
     return look(source, Wanted(columns), progress).columns
-
-
-def present(array: pa.Array, is_id: bool = False) -> pa.Array:
-    """Where a column has a value; an id of blanks counts as missing."""
-    text = as_text(array)
-    if is_id:
-        text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
-    return pc.is_valid(text)
-
-
-def all_of(masks: Sequence[pa.Array]) -> pa.Array:
-    whole = masks[0]
-    for mask in masks[1:]:
-        whole = pc.and_(whole, mask)
-    return whole
 
 
 def _padded(array: pa.Array) -> bool:

@@ -4,6 +4,8 @@ Whole numbers are written without a point (1042, also where a column of numbers 
 as true and false, and text, as in a CSV file, as it stands.
 """
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,3 +53,18 @@ def shorten(value: object, length: int = 40) -> str:
     """A value for an error message."""
     text = str(value)
     return repr(text if len(text) <= length else text[: length - 3] + "...")
+
+
+def present(array: pa.Array, is_id: bool = False) -> pa.Array:
+    """Where a column has a value; an id of blanks counts as missing."""
+    text = as_text(array)
+    if is_id:
+        text = pc.if_else(pc.equal(pc.utf8_trim_whitespace(text), ""), None, text)
+    return pc.is_valid(text)
+
+
+def all_of(masks: Sequence[pa.Array]) -> pa.Array:
+    whole = masks[0]
+    for mask in masks[1:]:
+        whole = pc.and_(whole, mask)
+    return whole

@@ -38,7 +38,7 @@ class Vocabulary:
                 if code >= MAX_DISTINCT:
                     raise BadInput(
                         f"column {self.name!r} has more than {MAX_DISTINCT:,} different values; "
-                        "leave it out (--ignore), or group them first"
+                        "leave it out (--ignore), group them, or hash them (--kind NAME=hash:65536)"
                     )
                 self._codes[text] = code
                 self.texts.append(text)

@@ -138,6 +138,16 @@ class Engine(ABC):
         """The same of the rows at some positions."""
         return float(len(rows) if self.sample_weight is None else self.sample_weight[rows].sum())
 
+    def erase(self, rows: np.ndarray) -> None:
+        """The values of rows that have left are not to be here any more: whoever owns the rows
+        zeroes them, and an engine what it has copied."""
+        self.erased[rows] = True
+
+    def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
+        """Columns in which nobody has a value once these rows leave, as far as that is known: their
+        weights are zero at the optimum, and anything else would tell what the rows had."""
+        return np.zeros(0, np.int64)
+
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """x.w of the given rows, (m, k)."""
         return self.take(rows).margins(W)

@@ -71,6 +71,7 @@ class SparseEngine(Engine):
         self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
         self._on_trial: _Known | None = None  # of a mask
         self._last: Evaluation | None = None  # whatever was asked for last
+        self._values_in_columns: np.ndarray | None = None  # of the rows that remain; when asked for
 
     @property
     def rows(self) -> SparseRows:
@@ -93,6 +94,24 @@ class SparseEngine(Engine):
     @property
     def compiled_for(self) -> Hashable:
         return super().compiled_for, self.rows.indices.dtype
+
+    def forget(self, rows: np.ndarray) -> None:
+        if self._values_in_columns is not None:
+            left = np.bincount(self.take(rows).indices, minlength=self.rows.shape[1])
+            self._values_in_columns = self._values_in_columns - left
+        super().forget(rows)
+
+    def erase(self, rows: np.ndarray) -> None:
+        super().erase(rows)
+        self._matrix.erase(rows)
+
+    def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
+        if self._values_in_columns is None:
+            inside = np.repeat(self.remaining, np.diff(self.rows.indptr))
+            indices, p = self.rows.indices[inside], self.rows.shape[1]
+            self._values_in_columns = np.bincount(indices, minlength=p)
+        columns, values = np.unique(self.take(rows).indices, return_counts=True)
+        return np.asarray(columns[self._values_in_columns[columns] == values])
 
     def take(self, rows: np.ndarray) -> SparseRows:
         return self.rows.take(rows)

@@ -36,6 +36,7 @@ class Subject:
     target: int
     about: str
     speed_only: bool
+    sparse: bool = False
 
     def volume(self, name: str) -> float:
         assert self.volumes is not None
@@ -72,6 +73,7 @@ def subject_of(data: Prepared) -> Subject:
         target=entry.target,
         about=entry.about,
         speed_only=entry.speed_only,
+        sparse=data.sparse,
     )
 
 

@@ -72,7 +72,16 @@ class Plan:
         speed_only = workbench.data.entry.speed_only
         for sweep in self.sweeps:
             if not speed_only or sweep["kind"] == "timing":
-                yield from _expand(sweep, workbench, effort)
+                for run in _expand(sweep, workbench, effort):
+                    if not workbench.sparse or _takes_sparse(run):
+                        yield run
+
+
+def _takes_sparse(run: Run) -> bool:
+    """Whether a run is possible with sparse rows: streams and what follows a stored run are not."""
+    if run.kind not in ("retrain", "train", "unlearn", "timing"):
+        return False
+    return run.method == NONE or not CONTENDERS[run.method].method.replays
 
 
 @cache

@@ -256,6 +256,8 @@ def speed_ups(findings: Findings) -> Table:
         "kernels; exact: Newton from the current weights. Preparing is done after training, off "
         "the request."
     )
+    if any(s.sparse for s in findings.subjects):
+        note += " Of sparse rows, SGD is a training from nothing by Newton's method to convergence."
     if "kept" in timings and (old := timings[timings["kept"].eq(True)])["dataset"].nunique():
         titles = [s.title for s in findings.subjects if s.name in set(old["dataset"])]
         note += (

@@ -13,11 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from unfit import disk
-from unfit.core.losses import LOGISTIC, LOSSES
+from unfit.core.losses import LOGISTIC, LOSSES, Loss
 from unfit.core.metrics import accuracy
 from unfit.core.objective import Rows
 from unfit.core.predictions import predict
+from unfit.core.sparse_rows import sparse_rows
 from unfit.data.catalog import Prepared
+from unfit.data.catalog.sparse_arrays import norms as sparse_norms
 from unfit.engines.base import Engine, make_engine
 from unfit.experiments.contenders import Contender
 from unfit.experiments.deletions import count_of, first, order_of
@@ -25,7 +27,16 @@ from unfit.experiments.randomness import generator
 from unfit.experiments.run import NONE
 from unfit.methods import METHODS, Method, Settings, State
 
-NARROW = 1024
+NARROW = 1024  # columns below which sparse rows are faster as dense ones
+CONVERGED = 1e-8  # of a training by Newton's method: the gradient sum a row
+
+
+def rows_of(data: Prepared, loss: Loss) -> Rows:
+    """The training rows of a data set."""
+    codes, intercept = np.asarray(data.y), data.entry.intercept
+    if isinstance(data.X, np.ndarray):
+        return Rows(data.X, codes, intercept, loss)
+    return sparse_rows(data.X, Rows(np.zeros((0, 0)), codes, intercept, loss))
 
 
 @dataclass(frozen=True)
@@ -48,8 +59,7 @@ class Workbench:
         self._noisy: dict[tuple[object, ...], np.ndarray] = {}  # the last one, for its several taus
         self._orders: dict[tuple[str, int], np.ndarray] = {}
         self.loss = LOSSES.find(loss)()
-        rows = Rows(data.X, np.asarray(data.y), data.entry.intercept, self.loss)
-        self.engine = make_engine(rows, data.k)
+        self.engine = make_engine(rows_of(data, self.loss), data.k)
         self._test_codes = np.asarray(data.y_test)
 
     @cached_property
@@ -59,7 +69,8 @@ class Workbench:
         It is part of the names of kept models, so its text must not change between versions.
         """
         entry = self.data.entry
-        rows = np.ascontiguousarray(self.data.X[:: max(1, self.data.n // 64)])
+        some = self.data.X[:: max(1, self.data.n // 64)]
+        rows = np.ascontiguousarray(some if isinstance(some, np.ndarray) else some.data)
         parts = (
             entry.name,
             entry.version,
@@ -75,8 +86,10 @@ class Workbench:
 
     @cached_property
     def norms(self) -> np.ndarray:
-        squares = np.einsum("ij,ij->i", self.data.X, self.data.X, dtype=np.float64)
-        return np.asarray(np.sqrt(squares))
+        X = self.data.X
+        if not isinstance(X, np.ndarray):
+            return sparse_norms(X)
+        return np.asarray(np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64)))
 
     def deletion(self, law: str, fraction: float, seed: int) -> Deletion:
         rows = first(self._order(law, seed), count_of(fraction, len(self.data.y)), law)
@@ -107,8 +120,16 @@ class Workbench:
         rows = self.engine.take(deletion.rows)
         return accuracy(predict(rows.X, weights), rows.codes)
 
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are sparse: SGD cannot walk through them, so models are trained by Newton's
+        method to convergence instead, and DELTAGRAD is not among the methods."""
+        return self.data.sparse
+
     def sgd(self) -> Method:
-        """The paper's training, without noise."""
+        """The paper's training, without noise; of sparse rows, training from nothing."""
+        if self.sparse:
+            return METHODS["retrain"](Settings(solver="newton", tol=CONVERGED))
         training = self.data.training
         return METHODS["retrain"](
             Settings(solver="sgd", epochs=training.epochs, batch_size=training.batch_size)
@@ -181,7 +202,10 @@ class Workbench:
         """
         chosen = contender.tau(tau) if tau else contender.taus[-1]
         built = contender.build(self.data.training, sigma, chosen, m or self.data.n)
-        return type(built)(replace(built.settings, noise_per_batch=manner != "product"))
+        settings = replace(built.settings, noise_per_batch=manner != "product")
+        if self.sparse:
+            settings = replace(settings, solver="newton", tol=CONVERGED)
+        return type(built)(settings)
 
     def _kept(self, names: tuple[object, ...], train: Callable[[], np.ndarray]) -> np.ndarray:
         key = "/".join((self.provenance, *map(str, names)))

@@ -6,6 +6,7 @@ measured is rounded: it is kept for good, and a change of many digits is an equa
 left. May know methods, engines and core.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -43,7 +44,11 @@ def distance_left(
     bound = float(np.linalg.norm(gradient)) / (least * length) if least > 0 else np.inf
     if bound <= _CLOSE:
         return bound, state
-    if state.stale_inverse is not None:
+    left: Sequence[np.ndarray] | np.ndarray
+    if data.wide(mask):  # no Hessian is to be made of so many columns
+        factors = data.factors(W, mask, ridge)
+        left = factors[0].solve_each(factors, gradient)
+    elif state.stale_inverse is not None:
         left = [stale.inverse @ g for stale, g in zip(state.stale_inverse, gradient, strict=True)]
     else:
         if state.statistics is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unfit.data.encoding import Absent
+from unfit.data.encoding import Absent, matrix_of
 from unfit.data.objects import ObjectEncoder
 from unfit.errors import BadInput, Unavailable
 from unfit.store.change_counter import Counters
@@ -37,7 +37,7 @@ class Predictor:
                 )
         X, absent = self.encoder.encode(rows)
         names = self.model.card.classes
-        P = self.model.probabilities(X)
+        P = self.model.probabilities(matrix_of(X))
         best = np.argmax(P, axis=1).tolist()
         answers = [
             {"class": names[j], "probabilities": dict(zip(names, p, strict=True))}

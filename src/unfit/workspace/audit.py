@@ -18,7 +18,8 @@ from unfit.audit import Audit, Claim, Effort, Question, attack, compare
 from unfit.audit.verdict import Outcome
 from unfit.certify.shadow_models import Size
 from unfit.core.objective import Rows
-from unfit.data.encoding import Reader
+from unfit.data.encoding import Rows as EncodedRows
+from unfit.data.reader import Reader
 from unfit.data.roles import Roles
 from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
@@ -297,8 +298,7 @@ def _from_window(folder: Path, model: Model) -> Rows:
             continue  # its window is over, and it was removed just now
         parts.append(X)
         texts += labels
-    width = model.card.encoding.width
-    return _rows(np.concatenate(parts) if parts else np.empty((0, width), np.float32), texts, model)
+    return _rows(model.card.encoding.stacked(parts), texts, model)
 
 
 def _differing(model: Model) -> tuple[str, ...]:
@@ -310,21 +310,20 @@ def _differing(model: Model) -> tuple[str, ...]:
 
 def _encoded(
     batches: Iterator[pa.RecordBatch], model: Model, label: str, name: str, columns: list[str]
-) -> tuple[np.ndarray, list[str]]:
+) -> tuple[EncodedRows, list[str]]:
     encoding = model.card.encoding
     reader = Reader.of(encoding, strict=False)
     reader.require(columns, name)
     parts, texts, n = [], [], 0
     for batch in batches:
-        values, codes = reader.read(batch, n, name)
-        parts.append(encoding.encode(values, codes, encoding.own_slots()))
+        raw = reader.read(batch, n, name)
+        parts.append(encoding.encode(raw, encoding.own_slots()))
         texts += as_text(batch.column(label)).to_pylist()
         n += batch.num_rows
-    X = np.concatenate(parts) if parts else np.empty((0, encoding.width), np.float32)
-    return X, texts
+    return encoding.stacked(parts), texts
 
 
-def _rows(X: np.ndarray, texts: list[str], model: Model) -> Rows:
+def _rows(X: EncodedRows, texts: list[str], model: Model) -> Rows:
     place = {name: i for i, name in enumerate(model.card.classes)}
     codes = np.array([place.get(text, -1) for text in texts], np.int32)
     return model.card.training_rows(X, codes)

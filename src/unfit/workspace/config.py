@@ -230,6 +230,13 @@ class PreprocessingTable:
             description="fewer rows make no category and no mean: they would be about single people"
         ),
     ] = 10
+    rows: Annotated[
+        Literal["auto", "dense", "sparse"],
+        Field(
+            description="how encoded rows are kept: dense, sparse (only what is not zero), or auto "
+            "(sparse from 1,024 columns on, if rows have values in a sixteenth of them at most)"
+        ),
+    ] = "auto"
 
     @property
     def bound(self) -> float | None:
@@ -370,6 +377,12 @@ class Config:
         for found, key, reason in wrong:
             if found:
                 raise BadInput(f"{CONFIG_FILE}: model.{key} cannot be used: {reason}")
+
+    def kept_as(self) -> Literal["auto", "dense", "sparse"]:
+        """How encoded rows are kept: "auto" is dense for training that walks through rows."""
+        wanted = self.preprocessing.rows
+        walks = METHODS[self.model.method](self.model.settings()).solver == "sgd"
+        return "dense" if wanted == "auto" and walks else wanted
 
     def feature_columns(self) -> list[Column]:
         return [_column(name, table) for name, table in self.columns.items()]

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unfit.core.class_weights import balanced_weights, named_weights
-from unfit.data.constants import Sums, lengths_of, refitted, sums_of
+from unfit.data.columns import BAGS
+from unfit.data.constants import Sizes, Sums, lengths_of, refitted, sums_of
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import BLOCK, Encoded, Encoding
+from unfit.data.generation import SPARSE_BLOCK
 from unfit.errors import CannotTrain
 
 SHOWN = 3  # reasons that a decision names
@@ -45,8 +47,7 @@ class Changes:
 
 def sums_at(dataset: Dataset, positions: np.ndarray, encoding: Encoding) -> Sums:
     """The sums of the rows at some positions."""
-    sizes = [len(texts) for texts in dataset.vocabularies]
-    total = Sums.of(dataset["values"][positions], dataset["codes"][positions], sizes)
+    total = Sums.of(dataset.raw_rows(positions), _sizes(dataset, encoding))
     if not encoding.norm_fitted:
         return total
     slots = encoding.slots(dataset.vocabularies)
@@ -55,10 +56,9 @@ def sums_at(dataset: Dataset, positions: np.ndarray, encoding: Encoding) -> Sums
 
 def sums_of_training_rows(dataset: Dataset, live: np.ndarray, encoding: Encoding) -> Sums:
     """The sums of all training rows that remain, in one pass."""
-    rows = list(_blocks(dataset.n_train, live))
-    values, codes = dataset["values"], dataset["codes"]
-    sizes = [len(texts) for texts in dataset.vocabularies]
-    total = sums_of(((values[at], codes[at]) for at in rows), values.shape[1], sizes)
+    step = SPARSE_BLOCK if dataset.widths else BLOCK
+    rows = list(_blocks(dataset.n_train, live, step))
+    total = sums_of((dataset.raw_rows(at) for at in rows), _sizes(dataset, encoding))
     if not encoding.norm_fitted:
         return total
     slots = encoding.slots(dataset.vocabularies)
@@ -72,12 +72,16 @@ def _lengths(
     dataset: Dataset, at: slice | np.ndarray, encoding: Encoding, slots: list[np.ndarray]
 ) -> dict[int, int]:
     """Rounded lengths before rows are cut to the norm bound, computed from the raw values."""
-    return lengths_of(encoding.unbounded(dataset["values"][at], dataset["codes"][at], slots))
+    return lengths_of(encoding.unbounded(dataset.raw_rows(at), slots))
 
 
-def _blocks(n: int, live: np.ndarray) -> Iterator[slice | np.ndarray]:
-    for start in range(0, n, BLOCK):
-        part = slice(start, min(start + BLOCK, n))
+def _sizes(dataset: Dataset, encoding: Encoding) -> Sizes:
+    return Sizes.of([c.column for c in encoding.columns], dataset.vocabularies)
+
+
+def _blocks(n: int, live: np.ndarray, step: int = BLOCK) -> Iterator[slice | np.ndarray]:
+    for start in range(0, n, step):
+        part = slice(start, min(start + step, n))
         yield part if live[part].all() else start + np.flatnonzero(live[part])
 
 
@@ -167,6 +171,8 @@ def compare(encoding: Encoding, dataset: Dataset, live: np.ndarray, total: Sums)
         if old.column.kind == "category":
             reasons, one = _compare_categories(old, new, rows, categories)
             categories += 1
+        elif old.column.kind in BAGS:
+            reasons, one = _compare_bags(old, new)
         else:
             reasons, one = _compare_numbers(old, new, rows, numbers)
             numbers += 1
@@ -193,6 +199,13 @@ def _compare_numbers(
         reason = f"what stands for a missing value of column {name!r} changed after rounding"
         return [reason], old
     return [], replace(old, fill=new.fill, constants=new.constants)
+
+
+def _compare_bags(old: Encoded, new: Encoded) -> tuple[list[str], Encoded]:
+    """Of a column that stands for many, only the scale may be fitted."""
+    if old.scale == new.scale:
+        return [], old
+    return [f"the scale of column {old.column.name!r} changed after rounding"], old
 
 
 def _compare_categories(

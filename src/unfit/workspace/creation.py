@@ -67,6 +67,8 @@ def init(
     encoding: str | None = None,
     decimal: str | None = None,
     numeric: Sequence[str] = (),
+    sparse: Sequence[str] = (),
+    hashed: Mapping[str, int] | None = None,
     drop_missing: bool = False,
     missing: Sequence[str] = ("", "NA", "NaN", "null", "?"),
     method: str = "fisher",
@@ -89,9 +91,11 @@ def init(
 
     options: settings of an installed format. delimiter, encoding, decimal: of a CSV file; detected
     if they are not given. numeric: columns of numbers, in which any other text counts as missing.
-    drop_missing: leave rows without a label, subject or row id out instead of refusing them.
-    retrain_when: the policies that may ask for a retraining; by default three of them. epsilon:
-    every version is released with noise and a signed certificate, for which a key is made.
+    sparse: columns of pairs that are written as text. hashed: columns whose texts are hashed, with
+    their widths. drop_missing: leave rows without a label, subject or row id out, instead of
+    refusing them. retrain_when: the policies that may ask for a retraining; by default three of
+    them. epsilon: every version is released with noise and a signed certificate, for which a key is
+    made.
     """
     folder = Path(folder)
     _check_folder(folder)
@@ -106,15 +110,21 @@ def init(
         options=dict(options or {}),
     )
     rows = open_source(_location(asked, source))
+    if preferred := rows.preferred_options():
+        asked = replace(asked, options={**asked.options, **preferred})
+        rows = open_source(_location(asked, source))
     asked = _with_dialect(asked, rows)
     label = _label(label, rows)
     roles = RolesTable(label, subject, row_id, tuple(positive), drop_missing)
     _check_roles(rows, roles, ignore)
-    features = _features(rows, roles, ignore, numeric)
+    hashed = dict(hashed or {})
+    features = _features(rows, roles, ignore, [*numeric, *sparse, *hashed])
     wanted = Wanted(
         features=[*features, label],
         required=[name for name in (label, subject, row_id) if name],
         named=[name for name in (subject, row_id) if name],
+        sparse=sparse,
+        hashed=hashed,
         drop=drop_missing,
         decimal=decimal,
     )
@@ -193,17 +203,20 @@ def _label(given: str | None, rows: Source) -> str:
 
 
 def _features(
-    rows: Source, roles: RolesTable, ignore: Sequence[str], numeric: Sequence[str]
+    rows: Source, roles: RolesTable, ignore: Sequence[str], named: Sequence[str]
 ) -> list[str]:
-    """The columns that have no other role."""
+    """The columns that have no other role. named: those that the caller says something of."""
     names = rows.columns()
-    for given in [roles.label, roles.subject, roles.row_id, *ignore, *numeric]:
+    for given in [roles.label, roles.subject, roles.row_id, *ignore, *named]:
         if given is not None and given not in names:
             raise BadInput(f"{rows.name} has no column {given!r}; there are {_few(names)}")
     taken = {roles.label, roles.subject, roles.row_id, *ignore}
     features = [name for name in names if name not in taken]
     if len(features) > MAX_COLUMNS:
-        raise BadInput(f"{rows.name} has {len(features):,} columns; unfit takes {MAX_COLUMNS:,}")
+        raise BadInput(
+            f"{rows.name} has {len(features):,} columns; unfit takes {MAX_COLUMNS:,}, and more as "
+            "pairs of one sparse column"
+        )
     return features
 
 

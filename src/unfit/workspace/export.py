@@ -16,7 +16,8 @@ model.safetensors  weights ({k}, {d}), float64; with two classes one row, else o
 card.json          classes, columns and the constants that turn a row into numbers
 {certificate}
 Encode a row as card.json's "encoding" says: numbers first, (value - shift) / scale with `fill` for
-a missing one, then one column per category, 1 where it applies; divide by `norm`{clip}.{intercept}
+a missing one, then one column per category, 1 where it applies;{pairs}
+divide by `norm`{clip}.{intercept}
 Scores are weights @ row. Two classes: the second one if the score is above 0, {probability}.
 More: the class with the largest score; probabilities are one-vs-rest, the same function of every
 score, divided by their sum. They are not those of a softmax model.
@@ -26,6 +27,11 @@ copy cannot tell which.
 "constants" explains how each constant was obtained; fitted ones are rounded{earlier}.
 This copy does not forget: whoever is erased later is still in it. Delete it when a newer one comes.
 """
+_PAIRS = """
+then, for each column of kind "sparse" or "hash", `width` columns: of a sparse one, value / scale in
+the column that a pair's number names (from 0 on), of a hash, how many of the row's texts BLAKE2b
+sends there: the first 8 bytes of the digest (digest size 8, no key) of the UTF-8 text, read as a
+little-endian number, modulo `width`; a missing text is an empty one;"""
 _CERTIFICATE = """\
 certificate.json   what is claimed of model.safetensors, signed; `unfit verify` checks it
 """
@@ -66,6 +72,7 @@ def pack(model: ReleasedModel, certificate: bytes | None = None) -> bytes:
             k=k,
             d=d,
             clip=clip,
+            pairs=_PAIRS if card.encoding.bags else "",
             intercept=intercept,
             probability=_probability(card.loss),
             earlier=earlier,

@@ -10,9 +10,12 @@ from unfit.certify import Promise, Ready, Releases
 from unfit.core.losses import Loss
 from unfit.core.objective import Rows, problems
 from unfit.core.predictions import class_probabilities, margins
-from unfit.data.constants import explained
+from unfit.core.sparse_rows import SparseRows
+from unfit.data.csr import Csr
 from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
+from unfit.data.encoding import Rows as EncodedRows
+from unfit.data.explained import explained
 from unfit.engines.base import Engine, make_engine
 from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
@@ -24,6 +27,7 @@ from unfit.workspace.constants import Changes, RunningSums, class_weights
 from unfit.workspace.layout import Layout
 
 CARD_FORMAT = 2  # 1: constants were not rounded
+SPARSE_CARD_FORMAT = 3  # with sparse rows or pairs, which an earlier unfit cannot read
 _STATISTICS = ("gradient_sum", "hessian_sum", "l2", "penalty")
 _warmed: set[object] = set()
 
@@ -55,11 +59,13 @@ class Card:
     def d(self) -> int:
         return self.encoding.width + self.fit_intercept
 
-    def rows(self, X: np.ndarray, codes: np.ndarray) -> Rows:
+    def rows(self, X: EncodedRows, codes: np.ndarray) -> Rows:
         """Encoded rows with their class codes, as this model takes them."""
+        if isinstance(X, Csr):
+            return SparseRows(X.matrix(), codes, self.fit_intercept, self.loss)
         return Rows(X, codes, self.fit_intercept, self.loss)
 
-    def training_rows(self, X: np.ndarray, codes: np.ndarray) -> Rows:
+    def training_rows(self, X: EncodedRows, codes: np.ndarray) -> Rows:
         """The same, with the weight of each row in the objective."""
         if self.class_weights is None:
             return self.rows(X, codes)
@@ -70,8 +76,9 @@ class Card:
         return METHODS.find(self.method)(self.settings, refine=True)
 
     def to_json(self) -> dict[str, Any]:
+        sparse = self.encoding.sparse or self.encoding.bags
         return {
-            "format": CARD_FORMAT,
+            "format": SPARSE_CARD_FORMAT if sparse else CARD_FORMAT,
             "method": self.method,
             "settings": self.settings.to_json(),
             "loss": self.loss.name,
@@ -91,7 +98,7 @@ class Card:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Card":
-        if content.get("format") not in (1, CARD_FORMAT):
+        if content.get("format") not in (1, CARD_FORMAT, SPARSE_CARD_FORMAT):
             raise Damaged("the model card was written by another version of unfit")
         loss = LOSSES.find(content.get("loss", "logistic"))()  # older cards do not name it
         promise, weights = content.get("promise"), content.get("class_weights")
@@ -309,7 +316,7 @@ def open_model(version: Version, artifacts: Artifacts, layout: Layout) -> Model:
     _weights(arrays, card)
     if version.statistics_sha is not None:
         arrays |= artifacts.arrays(version.statistics_sha)
-    if dataset["X"].shape[1] != card.encoding.width:
+    if dataset.width != card.encoding.width or dataset.sparse != card.encoding.sparse:
         raise Damaged("the rows and the model card of this workspace do not belong together")
     of_label, live = class_codes(dataset, card.classes), dataset.live
     data = engine_of(dataset, card, of_label, live)

@@ -14,8 +14,9 @@ from pyarrow import csv as arrow_csv
 from pyarrow import parquet
 
 from unfit import disk
-from unfit.data.encoding import Absent, Encoding, Reader
+from unfit.data.encoding import Absent, Encoding, matrix_of
 from unfit.data.ingest import Intake
+from unfit.data.reader import Reader
 from unfit.data.sources import Source, open_source
 from unfit.data.sources.csv_file import CsvSource
 from unfit.data.sources.in_memory import TableSource
@@ -124,11 +125,11 @@ def predict_file(
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept, spreadsheet) as write:
         for batch in rows.blocks(list(dict.fromkeys(wanted))):
-            values, codes = reader.read(batch, n, rows.name)
-            absent.count(batch, codes, rows.name)
+            raw = reader.read(batch, n, rows.name)
+            absent.count(batch, raw.codes, rows.name)
             intake.count_unreadable(batch, reader.numeric)
-            X = model.card.encoding.encode(values, codes, model.card.encoding.own_slots())
-            result = _answer(model, X, batch, echoed, n)
+            X = model.card.encoding.encode(raw, model.card.encoding.own_slots())
+            result = _answer(model, model.probabilities(matrix_of(X)), batch, echoed, n)
             if labelled:
                 labels = as_text(batch.column(roles.label)).to_pylist()
                 predicted = result.column(1 + len(echoed)).to_pylist()
@@ -153,15 +154,15 @@ def predict_file(
 
 
 def _answer(
-    model: ReleasedModel, X: np.ndarray, batch: pa.RecordBatch, echoed: list[str], first: int
+    model: ReleasedModel, p: np.ndarray, batch: pa.RecordBatch, echoed: list[str], first: int
 ) -> pa.RecordBatch:
-    p = model.probabilities(X)
+    """p: class probabilities of the rows."""
     classes = np.array(model.card.classes)
     ours: dict[str, Any] = {
-        "row": pa.array(np.arange(first, first + len(X))),
+        "row": pa.array(np.arange(first, first + len(p))),
         "prediction": pa.array(classes[p.argmax(axis=1)].tolist(), pa.string()),
         **{f"p_{name}": pa.array(p[:, j]) for j, name in enumerate(model.card.classes)},
-        "version": pa.array(np.full(len(X), model.version)),
+        "version": pa.array(np.full(len(p), model.version)),
     }
     theirs = {name: as_text(batch.column(name)) for name in echoed}
     if theirs.keys() & ours.keys():

@@ -51,7 +51,10 @@ def _purge(session: Session, version: Version, started: float) -> str | None:
     reach("purge.start")
     dataset = session.dataset()
     gone = np.array([row for row, _ in store.forgotten.rows(erased=False)], np.int64)
-    _purge_rows(dataset, dataset.positions_of(gone))
+    positions = dataset.positions_of(gone)
+    _purge_rows(dataset, positions)
+    if session.model is not None and session.model.dataset is dataset:
+        session.model.data.erase(session.model.training_rows(positions))
     card_sha = _purge_card(session, version, dataset)
     reach("purge.card-rewritten")
     store.purges.record(version, card_sha)

@@ -11,7 +11,9 @@ from typing import Self
 
 from unfit.certify.statement import parse_statement
 from unfit.clock import in_utc, now
-from unfit.errors import UnfitError
+from unfit.data.kept import Kept, kept_rows
+from unfit.errors import Damaged, UnfitError
+from unfit.store.records import Version
 from unfit.store.store import Store
 from unfit.workspace import config as configuration
 from unfit.workspace.config import Config
@@ -97,7 +99,17 @@ class WorkspaceReader:
             audit_window=self.config.retention.audit_window,
             retained=retained,
             certificates=self.certificate_status(),
+            kept=self._kept(version),
         )
+
+    def _kept(self, version: Version | None) -> Kept | None:
+        """None if the generation has just gone, or is damaged, which opening it will say."""
+        if version is None or version.generation is None:
+            return None
+        try:
+            return kept_rows(self.layout.generation(version.generation))
+        except (Damaged, KeyError, TypeError):
+            return None
 
     def certificate_status(self) -> CertificateStatus:
         """How many certificates there are, what keeps some waiting, and what they add up to."""

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from unfit.data.kept import Kept
 from unfit.store.records import AuditRecord, Decision, HeldOut, Matched, Version
 from unfit.workspace.retention import Retained
 
@@ -130,6 +131,7 @@ class Status:
     audit_window: timedelta
     retained: Retained
     certificates: CertificateStatus
+    kept: Kept | None = None  # how the rows of the active version are kept
 
     @property
     def summary(self) -> str:
@@ -151,6 +153,8 @@ class Status:
             "accuracy": v and v.accuracy,
             "held_out": v and v.held_out and asdict(v.held_out),
             "rows": v and v.rows,
+            "kept_as": self.kept and ("sparse" if self.kept.sparse else "dense"),
+            "columns": self.kept and self.kept.columns,
             "subjects": v and v.subjects,
             "forgotten_rows": self.forgotten_rows,
             "pending": self.pending,

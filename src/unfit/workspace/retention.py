@@ -111,19 +111,26 @@ def _ends(versions: Sequence[Version]) -> list[datetime]:
 
 
 def _table(dataset: "Dataset", positions: "np.ndarray") -> "pa.Table":
-    """Rows as they came: numbers, category names, and the label."""
+    """Rows as they came: numbers, category names, pairs, and the label."""
     import numpy as np
     import pyarrow as pa
 
+    from unfit.data.bags import as_maps, one_of
+    from unfit.data.columns import BAGS
+
     columns: dict[str, pa.Array] = {}
-    a = b = 0
+    raw = dataset.raw_rows(positions)
+    a = b = bag = 0
     for name, kind in dataset.columns:
         if kind == "category":
             texts = np.array([t or "" for t in dataset.vocabularies[b]], object)
-            columns[name] = pa.array(texts[dataset["codes"][positions, b]].tolist(), pa.string())
+            columns[name] = pa.array(texts[raw.codes[:, b]].tolist(), pa.string())
             b += 1
+        elif kind in BAGS and raw.bags is not None:
+            columns[name] = as_maps(one_of(raw.bags, dataset.widths, bag))
+            bag += 1
         else:
-            columns[name] = pa.array(dataset["values"][positions, a], from_pandas=True)
+            columns[name] = pa.array(raw.values[:, a], from_pandas=True)
             a += 1
     labels = np.array([t or "" for t in dataset.label_texts], object)
     columns[LABEL] = pa.array(labels[dataset["labels"][positions]].tolist(), pa.string())

@@ -123,8 +123,9 @@ class Session:
         return np.random.default_rng(None if seed is None else [seed, number])
 
     def require_same_columns(self, dataset: Dataset) -> None:
-        wanted = [(c.name, c.kind) for c in self.config.feature_columns()]
-        if wanted != dataset.columns:
+        columns = self.config.feature_columns()
+        wanted = [(c.name, c.kind) for c in columns]
+        if wanted != dataset.columns or [c.width for c in columns if c.width] != dataset.widths:
             raise CannotTrain(
                 f"{CONFIG_FILE}: the columns differ from those the data was read with; put them "
                 "back, or make a new workspace"

@@ -42,6 +42,12 @@ FEATURES = """\
 # category: one column for each of the most frequent (max_categories, min_rows above);
 #           a missing value is a category;
 #           unseen = "ignore" (none of the known categories) or "error"
+# sparse:   stands for `width` columns: pairs such as 17:1.5 40:2, as text or as an Arrow map;
+#           scale = "none" or "standard" (one scale for all of them, or a declared sd; never a
+#           shift: what is zero stays zero); unseen: numbers that are not below width, in
+#           rows to predict
+# hash:     a text, or each text of a list, counts 1 in one of `width` columns, which a hash
+#           without a key gives it (BLAKE2b); no text is kept, and two may share a column
 """
 
 
@@ -83,6 +89,10 @@ def _proposed(column: Profile, max_categories: int) -> dict[str, object]:
         return {"kind": "boolean", "missing": "mean"}
     if column.kind == "category":
         return {"kind": "category", "max_categories": max_categories, "unseen": "ignore"}
+    if column.kind == "sparse":
+        return {"kind": "sparse", "width": column.width, "scale": "none", "unseen": "ignore"}
+    if column.kind == "hash":
+        return {"kind": "hash", "width": column.width}
     made: dict[str, object] = {"kind": column.kind, "scale": "standard", "missing": "mean"}
     if column.decimal == ",":
         made["decimal"] = ","
@@ -128,7 +138,7 @@ def _keys(table: type, values: Mapping[str, Any], keys: Sequence[str] | None) ->
 
 
 def _column(column: Mapping[str, object], seen: Profile | None) -> Iterator[str]:
-    if seen is not None:
+    if seen is not None and not seen.width:
         distinct = "over 1,000" if seen.distinct is None else _rounded(seen.distinct)
         yield f"# {distinct} different values, {_rounded(seen.missing)} missing"
         if seen.lenient and seen.unreadable:

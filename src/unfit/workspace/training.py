@@ -143,6 +143,7 @@ class Training:
             columns=config.feature_columns(),
             norm=config.preprocessing.bound,
             min_rows=config.preprocessing.min_rows,
+            kept_as=config.kept_as(),
             progress=self.progress,
         )
         return WrittenRows(generation=self.generation, classes=rows.classes, encoding=encoding)

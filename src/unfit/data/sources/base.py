@@ -75,6 +75,10 @@ class Source(ABC):
     def open(cls, location: Location) -> "Source":
         """The source at a location; its header has been read."""
 
+    def preferred_options(self) -> Mapping[str, str]:
+        """Options of the location with which a new workspace should read it instead."""
+        return {}
+
     @abstractmethod
     def columns(self) -> list[str]:
         """The names of the columns, each once."""

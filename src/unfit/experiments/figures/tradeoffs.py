@@ -22,6 +22,7 @@ from unfit.experiments.findings import Findings, Subject, matching
 from unfit.experiments.plans import VOLUMES
 
 SPEED = "speed-up against retraining by SGD"
+SPARSE_SPEED = "speed-up against retraining from nothing"  # SGD cannot walk through sparse rows
 DIS, ERR = "AccDis (%)", "AccErr (%)"
 
 
@@ -65,7 +66,8 @@ def _against_speed(
 ) -> Figure:
     subjects = [s for s in findings.real if s.volumes]
     names = [f"{label}\n{volume}, sigma {sigma:g}" for volume, sigma in rows]
-    figure, axes = panels(names, subjects, SPEED)
+    label_of_speed = SPARSE_SPEED if any(s.sparse for s in subjects) else SPEED
+    figure, axes = panels(names, subjects, label_of_speed)
     for j, subject in enumerate(subjects):
         for i, (volume, sigma) in enumerate(rows):
             for method in CONTENDERS:

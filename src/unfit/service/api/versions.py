@@ -3,7 +3,7 @@
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from unfit.data.constants import explained
+from unfit.data.explained import explained
 from unfit.service.api.common import problems, router
 from unfit.service.api.schemas import (
     ColumnOut,

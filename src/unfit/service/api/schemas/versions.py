@@ -139,7 +139,7 @@ class DecisionsOut(BaseModel):
 
 class ColumnOut(BaseModel):
     name: str
-    kind: Literal["numeric", "boolean", "category"]
+    kind: Literal["numeric", "boolean", "category", "sparse", "hash"]
     constants: dict[str, str] = Field(
         description="How each constant of the column was obtained, in words."
     )
