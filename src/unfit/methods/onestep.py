@@ -3,9 +3,10 @@
 They differ in the step alone. Statistics kept at the centre make it cost O(m d^2 + d^3);
 where there are none (the second mini-batch, or nobody prepared) a pass over the rows makes them.
 
-With `refine` a factor is a guide only: products with the Hessian itself, in float64, bring the
-solution to 1e-10. Then the weights do not depend on how they were come by, and the inverse from
-before the weights moved serves for the next request too, at d times less than a new Hessian.
+With `refine` a factor is a guide only, and the weights do not depend on how they were come by. Few
+rows are followed to the optimum (methods.few_rows), at a pass over the rows. For more of them
+products with the Hessian itself, in float64, bring the step to 1e-10. The inverse from before the
+weights moved serves for the next request too, at d times less than a new Hessian.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
-from unfit.methods.stream import Departure, Direction, Stream
+from unfit.methods.few_rows import FEW_OF_ALL, Correction, Guide, solved
+from unfit.methods.stream import PASSES_PER_COLUMN, Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 
@@ -110,6 +112,11 @@ class OneStep(Method):
         of_deleted = gradient_of_rows(rows, W, self.settings.l2)
         mask = data.without(np.concatenate([before, batch]))
         if self._refines and len(batch) <= left and not data.wide(mask):
+            try:
+                if self._few(len(batch), left):
+                    return self._corrected(at, data, rows, mask, of_deleted), None
+            except TooFar:  # one step from where the weights were, then
+                pass
             try:
                 return self._refined(at, data, rows, mask, of_deleted), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
@@ -207,6 +214,45 @@ class OneStep(Method):
             except TooFar:
                 pass
         return moved(state, step(data.factors(W, mask, ridge)), left)
+
+    def _few(self, m: int, left: int) -> bool:
+        """Whether so few rows leave that they are followed to the optimum. A matter of counts
+        alone: what is done must not depend on what is known."""
+        return self.solver != "sgd" and m <= FEW_OF_ALL * left
+
+    def _corrected(
+        self, state: State, data: Engine, rows: Rows, mask: np.ndarray, of_deleted: np.ndarray
+    ) -> State:
+        """The optimum of what remains, by a guide and a pass or two."""
+        W, left = state.weights, state.n - len(rows)
+        ridge = self.settings.l2 * left
+
+        def gradient(weights: np.ndarray) -> np.ndarray:
+            return np.asarray(data.gradient_sum(weights, mask) + ridge * weights)
+
+        def fresh(weights: np.ndarray) -> Guide:
+            return [factor.solve for factor in data.factors(weights, mask, ridge)]
+
+        after = self._inverses(state, rows)
+        guide = fresh(W) if after is None else [one.inverse.dot for one in after]
+        if self.polished:
+            return moved(state, W + solved(guide, of_deleted), left, after)
+        found = Correction(gradient=gradient, guide=guide, fresh=fresh).run(W, of_deleted)
+        passes = state.guide_passes + found.passes - 1
+        if not found.led or passes >= PASSES_PER_COLUMN * data.d * (1 + data.d / left):
+            after, passes = None, 0  # a new one would have paid
+        made = moved(state, found.weights, left, after)
+        return replace(made, distance=found.distance, guide_passes=passes)
+
+    def _inverses(self, state: State, rows: Rows) -> Sequence[Inverse] | None:
+        """Inverses of about the Hessians without a few rows; None where there are none."""
+        known, stale = state.statistics, state.stale_inverse
+        if known is not None and known.factors is not None:
+            stale = [one for one in known.factors if isinstance(one, Inverse)] or None
+        if stale is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+            return None
+        pairs = zip(stale, root_weighted(rows, state.weights), strict=True)
+        return [one.downdated(u, self.settings.l2 * len(rows)) for one, u in pairs]
 
     def _guides(
         self, state: State, rows: Rows

@@ -16,6 +16,7 @@ from unfit.data.encoding import Encoding
 from unfit.engines.base import Engine, make_engine
 from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
+from unfit.lifecycle.scores import TestScores
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
@@ -57,7 +58,8 @@ class Card:
         return Rows(X, codes, self.fit_intercept, self.loss)
 
     def make_method(self) -> Method:
-        return METHODS.find(self.method)(self.settings, refine=True)
+        polished = self.promise is not None
+        return METHODS.find(self.method)(self.settings, refine=True, polished=polished)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -133,9 +135,11 @@ class Model:
     releases: Releases | None = None
     ready: Ready | None = None
     sums: RunningSums = field(init=False)
+    test: TestScores = field(init=False)
 
     def __post_init__(self) -> None:
         self.sums = RunningSums(self.dataset)
+        self.test = TestScores(self.test_rows())
 
     @property
     def generation(self) -> str:
@@ -145,7 +149,7 @@ class Model:
         return TrainedModel(
             method=self.method,
             data=self.data,
-            test=self.test_rows(),
+            test=self.test,
             class_names=self.card.classes,
             state=self.state,
             baseline=self.baseline,
@@ -201,7 +205,9 @@ class Model:
             before = self.card.encoding
             self.card = self.card_without(positions)
             self.sums.subtract(before, leaving)
-        self.initially_correct = self.correct_without(positions)
+        if len(leaving) < len(positions):  # what was computed of held-out people goes with them
+            self.initially_correct = self.correct_without(positions)
+            self.test = TestScores(self.test_rows())
         self.data.forget(leaving)
         self.live[positions] = False
         if state is not None:
