@@ -28,9 +28,10 @@ class Purges:
     def record(self, version: Version, card_sha: str | None) -> None:
         """Rows are erased: drop the ids of settled requests and the names of removed files.
 
-        card_sha: of the version's card as it is now.
+        card_sha: of the version's card as it is now. It lasts before the old card is removed; the
+        rest may wait for the vacuum, since a purge that was cut short is repeated.
         """
-        with self._database.changing() as connection:
+        with self._database.changing(lasting=card_sha != version.card_sha) as connection:
             self._requests.purge_settled_ids(connection)
             self._forgotten.note_erased(connection)
             self._versions.purge_superseded_files(connection)
@@ -48,12 +49,13 @@ class Purges:
         """The purge is done.
 
         timed: what versions since the last purge took in the end, as (id, seconds, times). begun:
-        when the purge began; everything that was settled before has left the disk.
+        when the purge began; everything that was settled before has left the disk. If a power cut
+        takes this back, the purge is repeated.
         """
         done: dict[str, Any] = {"purge_due": False}
         if begun is not None:
             done["purged_at"] = begun
-        with self._database.changing() as connection:
+        with self._database.changing(lasting=False) as connection:
             for version_id, seconds, times in timed:
                 self._versions.update(connection, version_id, {"seconds": seconds, "times": times})
             self._database.update_model(connection, **done)

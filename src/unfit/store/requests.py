@@ -30,16 +30,19 @@ class Requests:
         now: datetime,
         by: str | None = None,
         limit: int | None = None,
+        *,
+        lasting: bool = True,
     ) -> int:
         """Submit a request once: the same key with the same ids is the same request.
 
-        by: whose token. limit: how many requests may wait; one more is refused.
+        by: whose token. limit: how many requests may wait; one more is refused. lasting: it is on
+        the disk before anything is answered; otherwise when it is applied.
         """
         digest = self._database.digest
         fingerprint = digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
         named = [(kind, value, digest(kind, value.strip())) for kind, value in ids]
         same_key = self._mine & (requests.c.key == key)
-        with self._database.queueing() as connection:
+        with self._database.queueing(lasting=lasting) as connection:
             known = sa.select(requests.c.id, requests.c.fingerprint).where(same_key)
             found = connection.execute(known).first()
             if found is not None:

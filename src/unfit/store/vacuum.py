@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from unfit.errors import Unavailable
-from unfit.store.connections import BUSY_SECONDS
+from unfit.store.connections import BUSY_SECONDS, set_synchronous
 from unfit.store.database import explained
 
 PATIENCE_MS = 300  # the vacuum waits so long for others, and nobody writes meanwhile
@@ -47,6 +47,7 @@ def _vacuum_postgresql(engine: sa.Engine) -> None:
 
 def _vacuum_sqlite(engine: sa.Engine) -> None:
     raw = engine.raw_connection()
+    set_synchronous(raw, lasting=False)  # the log is synced once, by the checkpoint
     cursor = raw.cursor()
 
     def run(statement: str) -> list[Any]:

@@ -181,7 +181,8 @@ def _certificate(
 def apply_now(session: Session, ids: Ids, key: str, progress: ProgressCallback | None) -> Batch:
     """File a request and apply it with all that wait; the same key again is the same request."""
     new = not session.store.requests.find(key=key)
-    submit(session, ids, key)
+    session.store.requests.submit(key, ids, session.clock(), lasting=False)
+    reach("forget.submitted")
     try:
         return apply_pending(session, progress)
     except LostLock:  # the request is filed: whoever has taken over applies it
