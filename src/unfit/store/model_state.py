@@ -32,11 +32,11 @@ class ModelState:
 
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database
+        self._select = sa.select(models).where(database.mine)
 
     def read(self) -> ModelRecord:
         with self._database.reading() as connection:
-            mine = sa.select(models).where(self._database.mine)
-            return ModelRecord.from_row(connection.execute(mine).one())
+            return ModelRecord.from_row(connection.execute(self._select).one())
 
     def term(self) -> int:
         """The term of the writer's lock: whoever holds it since an earlier one has lost it."""

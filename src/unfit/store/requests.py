@@ -128,7 +128,8 @@ class Requests:
     ) -> list[Request]:
         """Requests in the order of their submission; the last so many below an id.
 
-        about: an id that they name. with_items: otherwise only how many there are of each outcome.
+        about: an id that they name. with_items: otherwise only how many there are of each outcome,
+        which those that wait have none of.
         """
         where = self._mine
         if state is not None:
@@ -158,7 +159,7 @@ class Requests:
             ).all()[::-1]
             known = [row.id for row in rows]  # requests submitted from now on are left for later
             named = _items(connection, known) if with_items else {}
-            counts = _tallies(connection, known)
+            counts = {} if state == "pending" and with_items else _tallies(connection, known)
         return [
             Request.from_row(row, named.get(row.id, []), counts.get(row.id, Tally()))
             for row in rows

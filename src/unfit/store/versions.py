@@ -18,6 +18,8 @@ class Versions:
         self._database = database
         self._mine = versions.c.model_id == database.model_id
         self._active = sa.select(versions).where(self._mine & (versions.c.state == "active"))
+        kept = self._mine & versions.c.retained_until.is_not(None)
+        self._retained = sa.select(versions).where(kept).order_by(versions.c.number)
 
     def active(self) -> Version | None:
         """The version that answers now."""
@@ -40,9 +42,8 @@ class Versions:
 
     def retained(self) -> list[Version]:
         """The versions whose deleted rows are kept for audits."""
-        kept = sa.select(versions).where(self._mine & versions.c.retained_until.is_not(None))
         with self._database.reading() as connection:
-            rows = connection.execute(kept.order_by(versions.c.number)).all()
+            rows = connection.execute(self._retained).all()
         return [Version.from_row(row) for row in rows]
 
     def rows_retained_until(self) -> datetime | None:
