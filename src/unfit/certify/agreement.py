@@ -19,11 +19,13 @@ from unfit.core.predictions import margins, predict
 def certain(rows: Rows, centre: np.ndarray, distance: float) -> np.ndarray:
     """Mask of the rows whose label under every model within `distance` of the centre is the
     centre's."""
-    X = np.asarray(rows.X, np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X) + rows.intercept)
-    rounding = 2 * (X.shape[1] + 2) * float(np.finfo(rows.X.dtype).eps)
-    reach = lengths * (distance + rounding * float(np.linalg.norm(centre, axis=1).max()))
-    found = margins(X, centre)
+    X = rows.X
+    # Of a sum in the precision of the rows: of two labels and of the margin that is compared here.
+    once = (X.shape[1] + 2) * float(np.finfo(X.dtype).eps)
+    squares = np.einsum("ij,ij->i", X, X).astype(np.float64)
+    lengths = np.sqrt(squares * (1 + 2 * once) + rows.intercept)
+    reach = lengths * (distance + 3 * once * float(np.linalg.norm(centre, axis=1).max()))
+    found = margins(X, centre).astype(np.float64)
     if len(centre) == 1:
         return np.asarray(np.abs(found[:, 0]) > reach)
     ordered = np.sort(found, axis=1)
