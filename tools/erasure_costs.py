@@ -3,9 +3,9 @@
     UNFIT_DATA=DIR python tools/erasure_costs.py [OTHER] [--people 100] [--certified] [--quick]
 
 Patients of the Diabetes data leave one at a time; each is an erasure from the call to its answer,
-bytes purged. OTHER is a folder with another checkout and its .venv: it erases the same patients from
-a workspace of its own, by turns with this one, so that both see the same machine. --quick: made-up
-patients. Prints Markdown: medians in milliseconds, and what was counted for each erasure.
+bytes purged. OTHER is a folder with another checkout and its .venv: it erases the same patients
+from a workspace of its own, by turns with this one, so that both see the same machine. --quick:
+made-up patients. Prints Markdown: medians in milliseconds, and what was counted for each erasure.
 """
 
 import argparse
@@ -51,6 +51,7 @@ CHILD = """
 import json, os, sys, threading, time
 from pathlib import Path
 import numpy as np, sqlalchemy as sa
+from pyarrow import parquet
 from unfit.workspace import Workspace, init
 
 source, folder, epsilon, label, person = sys.argv[1:]
@@ -62,8 +63,11 @@ def fsync(handle):
     counted["in_turn"] += threading.get_ident() == main
     return real(handle)
 
+def statement(*_):
+    counted["statements"] += 1
+
 os.fsync = fsync
-ignore = [c for c in ("encounter_id",) if c in __import__("pyarrow.parquet").parquet.read_schema(source).names]
+ignore = [c for c in ("encounter_id",) if c in parquet.read_schema(source).names]
 init(Path(source), Path(folder), max_categories=20, epsilon=float(epsilon) if epsilon else None,
      label=label, subject=person, positive=["<30", ">30"], ignore=ignore)
 with Workspace(Path(folder)) as ws:
@@ -71,9 +75,9 @@ with Workspace(Path(folder)) as ws:
     with ws.session() as session:
         data = session.dataset()
         codes = np.unique(data["subjects"][: data.n_train])
-        people = [str(data.subject_ids.text(int(c))) for c in np.random.default_rng(0).permutation(codes)]
-    engine = ws.store.database.engine
-    sa.event.listen(engine, "before_cursor_execute", lambda *_: counted.update(statements=counted["statements"] + 1))
+        drawn = np.random.default_rng(0).permutation(codes)
+        people = [str(data.subject_ids.text(int(code))) for code in drawn]
+    sa.event.listen(ws.store.database.engine, "before_cursor_execute", statement)
     print(json.dumps({"rows": int(data.n_train), "columns": int(data["X"].shape[1])}), flush=True)
     for who, _ in zip(people, sys.stdin):
         counted.update(dict.fromkeys(counted, 0))

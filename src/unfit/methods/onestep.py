@@ -249,8 +249,10 @@ class OneStep(Method):
         known, stale = state.statistics, state.stale_inverse
         if known is not None and known.factors is not None:
             stale = [one for one in known.factors if isinstance(one, Inverse)] or None
-        if stale is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+        if stale is None:
             return None
+        if len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+            return stale  # to take so many out of it costs more than another pass
         pairs = zip(stale, root_weighted(rows, state.weights), strict=True)
         return [one.downdated(u, self.settings.l2 * len(rows)) for one, u in pairs]
 
