@@ -49,7 +49,7 @@ WHOLE = Cast(
     contracts=300_000,
     towns=150,
     devices=60,
-    waves=(("random", 40, 1), ("targeted", 15, 300), ("informed", 30, 600)),
+    waves=(("random", 40, 1), ("targeted", 20, 15), ("informed", 40, 15)),
 )
 QUICK = Cast(
     customers=6_000,
@@ -171,7 +171,7 @@ def customers(cast: Cast = WHOLE, seed: int = 0) -> pa.Table:
     who = rng.integers(0, cast.customers, n)
     age = rng.normal(45, 14, cast.customers).clip(18, 90).round()[who]
     use = rng.gamma(2.0, 12.0, n).round(1)
-    price = (10 + 0.4 * use + rng.normal(0, 6, n)).clip(5).round(2)
+    price = (9.79 + 0.4 * use + rng.normal(0, 6, n)).clip(5).round(2)
     plan = rng.choice(["basic", "family", "pro"], n, p=[0.5, 0.3, 0.2])
     region = rng.choice(["north", "south", "east", "west"], cast.customers)[who]
     town = rng.integers(0, cast.towns, cast.customers)[who]
