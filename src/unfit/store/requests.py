@@ -202,14 +202,14 @@ class Requests:
             )
         _mark_unmatched(connection, request_ids)
 
-    def purge_settled_ids(self, connection: sa.Connection) -> None:
-        """Drop the ids that settled requests name; digests stay."""
+    def purge_settled_ids(self, connection: sa.Connection) -> list[str]:
+        """Drop the ids that settled requests name, and return them; digests stay."""
         settled = sa.select(requests.c.id).where(self._mine & (requests.c.state != "pending"))
-        connection.execute(
-            sa.update(items)
-            .where(items.c.request_id.in_(settled) & items.c.value.is_not(None))
-            .values(value=None)
-        )
+        named = items.c.request_id.in_(settled) & items.c.value.is_not(None)
+        found = connection.execute(sa.select(items.c.id, items.c.value).where(named)).all()
+        for part in chunks([row.id for row in found]):
+            connection.execute(sa.update(items).where(items.c.id.in_(part)).values(value=None))
+        return [row.value for row in found]
 
 
 def _mark_unmatched(connection: sa.Connection, settled: Sequence[int]) -> None:

@@ -1,6 +1,6 @@
 """Versions of the model: the active one, and those before it with what is kept of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -93,10 +93,16 @@ class Versions:
         values = {name: column_value(value) for name, value in changes.items()}
         connection.execute(sa.update(versions).where(versions.c.id == version_id).values(values))
 
-    def purge_superseded_files(self, connection: sa.Connection) -> None:
-        """The files of superseded versions are removed; drop their names."""
-        connection.execute(
-            sa.update(versions)
-            .where(self._mine, versions.c.state == "superseded", versions.c.model_sha.is_not(None))
-            .values(model_sha=None, card_sha=None, statistics_sha=None, generation=None)
-        )
+    def purge_superseded_files(
+        self, connection: sa.Connection, kept: Collection[str | None]
+    ) -> list[str]:
+        """The files of superseded versions are removed; drop their names, and return them.
+
+        kept: names that the active version has, too.
+        """
+        names = (versions.c.model_sha, versions.c.card_sha, versions.c.statistics_sha)
+        old = self._mine & (versions.c.state == "superseded") & versions.c.model_sha.is_not(None)
+        found = connection.execute(sa.select(*names).where(old)).all()
+        gone = {"model_sha": None, "card_sha": None, "statistics_sha": None, "generation": None}
+        connection.execute(sa.update(versions).where(old).values(**gone))
+        return sorted({name for row in found for name in row if name and name not in kept})

@@ -195,6 +195,7 @@ def apply_now(
     except Exception:
         if new:  # what failed has changed nothing
             session.store.requests.take_back(key)
+            session.vacuumed(None)
         raise
 
 
