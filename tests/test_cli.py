@@ -42,11 +42,11 @@ def test_the_shell_can_complete_commands():
 def test_demo_tells_the_whole_story(tmp_path):
     folder = tmp_path / "demo"
     for _ in range(2):  # and can be told again
-        result = run(app, ["demo", "--output", str(folder), "--json"])
+        result = run(app, ["demo", "--quick", "--output", str(folder), "--json"])
         assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     assert [w["name"] for w in told["waves"]] == ["random", "targeted", "informed"]
-    assert sum(w["retrainings"] for w in told["waves"]) == 2  # two means change after rounding
+    assert sum(w["retrainings"] for w in told["waves"]) >= 1  # means change after rounding
     assert told["served"]["rows"] > 0
     assert len(told["served"]["by_version"]) > 1
     assert told["audit"]["passed"] is True
@@ -373,8 +373,7 @@ def test_the_table_of_the_demo_loses_no_figure_on_80_columns():
         people=1_600,
         rows=12_043,
         seconds=0.9994,
-        purge=0.9994,
-        retraining=0.9994,
+        retraining=59.94,
         estimate=12.34,
         retrainings=1,
         accuracy=0.812,
@@ -383,5 +382,5 @@ def test_the_table_of_the_demo_loses_no_figure_on_80_columns():
     console.print(_table([wave]))
     shown = console.export_text()
     assert "…" not in shown
-    for figure in ("1,600", "12,043", "999 ms", "12.34 %", "0.812"):
+    for figure in ("1,600", "12,043", "999 ms", "60x", "12.34 %", "0.812"):
         assert figure in shown

@@ -9,7 +9,7 @@ import shutil
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -61,6 +61,35 @@ def private_folder(path: Path) -> Path:
 def create(path: Path) -> IO[bytes]:
     """A new file that only its owner can access, whatever the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Sync files and folders to the disk, all at once: that takes about as long as one of them."""
+    with syncing(paths):
+        pass
+
+
+@contextmanager
+def syncing(paths: Iterable[Path]) -> Iterator[None]:
+    """Sync files and folders to the disk while the block runs; they are there when it ends."""
+    failed: list[OSError] = []
+
+    def sync(path: Path) -> None:
+        try:
+            sync_folder(path)
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=sync, args=(path,)) for path in dict.fromkeys(paths)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
 
 
 def sync_file(path: Path) -> None:
@@ -116,6 +145,24 @@ def write(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def write_hashed(path: Path, content: bytes) -> None:
+    """The same for a file whose name is a digest of its content, which whoever reads it compares:
+    it may have its name before it is on the disk, and both are synced at once."""
+    if path.exists():  # and may be in use
+        write(path, content)
+        return
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        check()
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    sync_all([path, path.parent])
+
+
 def remove(path: Path) -> None:
     """Remove a file or a whole folder, if it exists."""
     check()
@@ -125,20 +172,23 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def purge_folder(folder: Path, keep: set[str]) -> list[str]:
-    """Remove everything in a folder except the names to keep; returns the names removed."""
+def purge_folder(folder: Path, keep: set[str], *, sync: bool = True) -> list[str]:
+    """Remove everything in a folder except the names to keep; returns the names removed.
+
+    sync: otherwise whoever calls syncs the folder.
+    """
     if not folder.is_dir():
         return []
     gone = sorted(entry.name for entry in folder.iterdir() if entry.name not in keep)
     for name in gone:
         remove(folder / name)
-    if gone:
+    if gone and sync:
         sync_folder(folder)
     return gone
 
 
 def zero_rows(path: Path, row_bytes: int, positions: "np.ndarray") -> None:
-    """Overwrite rows of a flat file with zeros, in place, and sync it."""
+    """Overwrite rows of a flat file with zeros, in place. Whoever calls syncs it."""
     if len(positions) == 0 or row_bytes == 0:
         return
     import numpy as np
@@ -149,7 +199,6 @@ def zero_rows(path: Path, row_bytes: int, positions: "np.ndarray") -> None:
     with path.open("r+b", buffering=0) as file:
         for run in np.split(ordered, breaks):
             os.pwrite(file.fileno(), bytes(row_bytes * len(run)), int(run[0]) * row_bytes)
-        os.fsync(file.fileno())
 
 
 class ArrayWriter:

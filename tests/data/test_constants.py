@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unfit.core import exact
+from unfit.data.categories import Choices, kept_categories, rounded_counts
 from unfit.data.columns import Column
 from unfit.data.constants import (
     Sizes,
     Sums,
     fit,
     fitted_columns,
-    kept_categories,
     lengths_of,
     mean_and_deviation,
     norm_of,
@@ -112,6 +112,25 @@ def test_ranks_seldom_matter() -> None:
     for counts in ([96, 97, 98, 99], [99, 98, 97, 96], [81, 80, 99, 99]):
         assert kept_categories(two, texts, np.array(counts), 10)[0] == ("a", "b")
     assert kept_categories(two, texts, np.array([79, 80, 98, 99]), 10)[0] == ("b", "c")
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=20), st.integers(0, 50))
+def test_rounded_counts_are_those_of_whole_numbers(counts: list[int], min_rows: int) -> None:
+    least = max(min_rows, 1)
+    for count, found in zip(counts, rounded_counts(np.array(counts), min_rows), strict=True):
+        steps = [(i, j) for i in range(25) for j in range(4) if 4 * count >= least * 2**i * (4 + j)]
+        assert found == (4 * steps[-1][0] + steps[-1][1] if steps else -1)
+
+
+@given(st.lists(st.lists(st.integers(0, 60), min_size=6, max_size=6), min_size=1, max_size=12))
+def test_a_choice_that_is_remembered_is_the_one_that_would_be_made(walk: list[list[int]]) -> None:
+    column, choices = Column("city", "category", max_categories=3), Choices()
+    texts: list[str | None] = [*"abcdef"]
+    for step, counts in enumerate(walk):
+        if step == 5:  # a name that nobody holds any more is removed
+            texts = [None if count == 0 else t for t, count in zip(texts, counts, strict=True)]
+        now = np.array(counts)
+        assert choices.of(column, texts, now, 5) == kept_categories(column, texts, now, 5)
 
 
 def test_a_norm_is_the_rounded_median_length() -> None:

@@ -10,6 +10,7 @@ from unfit.core.objective import Rows
 from unfit.core.statistics import cheapest
 from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
+from unfit.methods.few_rows import FEW_OF_ALL
 
 M = 32
 
@@ -36,12 +37,15 @@ def call_it_wide(monkeypatch):
 def test_equals_the_dense_formula(problem, name, path, batch, solver, monkeypatch):
     if path == "iterate":
         call_it_wide(monkeypatch)
+    refine = path in ("refined", "stale_inverse")
+    if refine and batch is not None and batch <= FEW_OF_ALL * 900 and solver == "newton":
+        pytest.skip("few rows are followed to the optimum: see test_few_rows")
     X, codes, n_classes = problem
     data = CpuEngine(Rows(X, codes, True), n_classes)
     deleted = np.sort(np.random.default_rng(1).choice(900, M, replace=False))
     method = METHODS[name](
         Settings(deletion_batch_size=batch, solver=solver, epochs=5, batch_size=100),
-        refine=path in ("refined", "stale_inverse"),
+        refine=refine,
     )
     state = method.train(data, np.random.default_rng(2))
     if path != "cold":
@@ -198,8 +202,8 @@ def test_refined_weights_do_not_depend_on_the_path(problem, name):
     for prepares in (True, False):
         data = CpuEngine(Rows(X.astype(np.float32), codes, True), n_classes)
         state = method.prepare(method.train(data, np.random.default_rng(2)), data)
-        for start in range(0, 60, 6):
-            rows = np.arange(start, start + 6)
+        for start in range(0, 120, 12):
+            rows = np.arange(start, start + 12)
             state = method.unlearn(state, data, rows, np.random.default_rng(3))
             data.forget(rows)
             if prepares:

@@ -13,17 +13,18 @@ import numpy as np
 
 from unfit.core.metrics import accuracy, accuracy_disparity
 from unfit.core.objective import Rows
-from unfit.core.predictions import margins, predict
+from unfit.core.predictions import predict
 
 
 def certain(rows: Rows, centre: np.ndarray, distance: float) -> np.ndarray:
     """Mask of the rows whose label under every model within `distance` of the centre is the
     centre's."""
-    X = rows.X.astype(np.float64)
-    lengths = np.sqrt(rows.squared_lengths())
-    rounding = 2 * (X.shape[1] + 2) * float(np.finfo(rows.X.dtype).eps)
-    reach = lengths * (distance + rounding * float(np.linalg.norm(centre, axis=1).max()))
-    found = margins(X, centre)
+    # Of a sum in the precision of the rows: of two labels and of the margin that is compared here.
+    once = (rows.d + 1) * float(np.finfo(rows.X.dtype).eps)
+    squares = rows.rough_squares().astype(np.float64)
+    lengths = np.sqrt(squares * (1 + 2 * once) + rows.intercept)
+    reach = lengths * (distance + 3 * once * float(np.linalg.norm(centre, axis=1).max()))
+    found = rows.margins(centre).astype(np.float64)
     if len(centre) == 1:
         return np.asarray(np.abs(found[:, 0]) > reach)
     ordered = np.sort(found, axis=1)

@@ -7,7 +7,6 @@ as predicted wrong, and is left out where a probability of its label is asked fo
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 
 def sape(a: float, b: float) -> float:
@@ -52,8 +51,11 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float | None:
     n, p = len(positive), int(np.count_nonzero(positive))
     if p == 0 or p == n:
         return None
-    ranks = rankdata(scores)  # ties share the mean of their ranks
-    return float((ranks[positive].sum() - p * (p + 1) / 2) / (p * (n - p)))
+    above, others = np.sort(scores[positive]), np.sort(scores[~positive])
+    # Counts of negative rows below each positive one, and not above it.
+    below = np.searchsorted(others, above, side="left").sum()
+    up_to = np.searchsorted(others, above, side="right").sum()
+    return float((below + up_to) / 2 / (p * (n - p)))
 
 
 def auc(probabilities: np.ndarray, codes: np.ndarray) -> float | None:

@@ -27,13 +27,13 @@ import numpy as np
 
 from unfit.core.exact import UNIT, square_lengths, sums
 from unfit.data.bags import one_of
+from unfit.data.categories import Choices, Texts
 from unfit.data.columns import BAGS, NUMBERS, Column
 from unfit.data.csr import Csr
 from unfit.data.encoding import Encoded, Encoding, Rows
 from unfit.data.raw_rows import RawRows
 
 Blocks = Callable[[], Iterator[RawRows]]
-Texts = Sequence[str | None]
 
 MEAN_STEPS = 8  # of a mean to a rounded deviation
 NORM_STEPS = 8  # of a norm to a doubling
@@ -204,42 +204,19 @@ def _power_of_deviation(known: int, total: int, square: int) -> int:
     return (power + 1) // 2
 
 
-def kept_categories(
-    column: Column, texts: Texts, counts: np.ndarray, min_rows: int
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The categories that get a column, and those that enough rows hold but that get none; sorted.
-
-    Where there are too many, the more frequent come first; frequencies are compared after rounding,
-    and names decide among equals, so that it seldom matters who holds one row more.
-    """
-    least = max(min_rows, 1)
-    rows: dict[str, int] = {}
-    for i in np.flatnonzero(counts >= least).tolist():
-        text = texts[i]
-        if text is not None:
-            rows[text] = int(counts[i])
-    kept = column.categories
-    if kept is None:
-        ranked = sorted((-_rounded_down(n, least), t) for t, n in rows.items())
-        kept = tuple(sorted(t for _, t in ranked[: column.max_categories]))
-    return kept, tuple(sorted(rows.keys() - set(kept)))
-
-
-def _rounded_down(count: int, least: int) -> int:
-    """To least 2^i (1 + j/4), given as 4 i + j."""
-    octave = (count // least).bit_length() - 1
-    return 4 * octave + 4 * count // (least << octave) - 4
-
-
 def fitted_columns(
-    columns: Sequence[Column], vocabularies: Sequence[Texts], total: Sums, min_rows: int
+    columns: Sequence[Column],
+    vocabularies: Sequence[Texts],
+    total: Sums,
+    min_rows: int,
+    choices: Choices | None = None,
 ) -> Encoding:
-    """The constants of all columns; the norm bound is left open."""
-    made: list[Encoded] = []
+    """The constants of all columns; the norm bound is left open. choices: made before."""
+    choices, made = choices or Choices(), list[Encoded]()
     a = b = bag = 0
     for c in columns:
         if c.kind == "category":
-            kept, others = kept_categories(c, vocabularies[b], total.categories[b], min_rows)
+            kept, others = choices.of(c, vocabularies[b], total.categories[b], min_rows)
             made.append(Encoded(c, categories=kept, others=others, constants=_origin(c)))
             b += 1
         elif c.kind in BAGS:
@@ -316,10 +293,15 @@ def fit(
     return replace(encoding, norm=norm, norm_fitted=True, clip=True)
 
 
-def refitted(encoding: Encoding, vocabularies: Sequence[Texts], total: Sums) -> Encoding:
+def refitted(
+    encoding: Encoding,
+    vocabularies: Sequence[Texts],
+    total: Sums,
+    choices: Choices | None = None,
+) -> Encoding:
     """What fitting as `encoding` was fitted gives for sums; lengths are those under `encoding`."""
     columns = [c.column for c in encoding.columns]
-    made = fitted_columns(columns, vocabularies, total, encoding.min_rows or 1)
+    made = fitted_columns(columns, vocabularies, total, encoding.min_rows or 1, choices)
     norm = encoding.norm
     if encoding.norm_fitted:
         norm = norm_of(total.lengths, encoding.min_rows or 1)

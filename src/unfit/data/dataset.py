@@ -110,6 +110,7 @@ class Dataset:
         )
         self._counts: tuple[list[np.ndarray], np.ndarray] | None = None
         self._in_memory: np.ndarray | Csr | None = None
+        self._unsynced: set[Path] = set()  # files in which bytes were zeroed
 
     def _open(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         path, dtype = self.folder / f"{name}.bin", np.dtype(DTYPES[name])
@@ -253,7 +254,7 @@ class Dataset:
         return self._counts
 
     def purge_rows(self, positions: np.ndarray) -> None:
-        """Zero the bytes of rows. Can be repeated."""
+        """Zero the bytes of rows. Can be repeated; `sync_purged` makes it last."""
         each, labels = self.counts()
         there = positions[self["live"][positions] != 0]
         for j, count in enumerate(each):
@@ -263,11 +264,11 @@ class Dataset:
             if name in self._map:
                 array = self[name]
                 width = int(np.prod(array.shape[1:])) * array.itemsize
-                disk.zero_rows(self.folder / f"{name}.bin", width, positions)
+                self._zero(f"{name}.bin", width, positions)
             elif f"{name}_indptr" in self._map:
                 places = self._csr(name, 0).entries(positions)
                 for part in ("indices", "data"):
-                    disk.zero_rows(self.folder / f"{name}_{part}.bin", 4, places)
+                    self._zero(f"{name}_{part}.bin", 4, places)
         if isinstance(self._in_memory, Csr):
             places = self._in_memory.entries(positions)
             self._in_memory.indices[places] = self._in_memory.data[places] = 0
@@ -275,7 +276,8 @@ class Dataset:
             self._in_memory[positions] = 0
 
     def purge_ids(self, positions: np.ndarray) -> None:
-        """Zero the ids of erased rows, and of subjects who have no row left. Can be repeated."""
+        """Zero the ids of erased rows, and of subjects who have no row left. Can be repeated;
+        `sync_purged` makes it last."""
         starts, rows, live = self["subject_starts"], self["subject_rows"], self["live"]
         gone = [
             place
@@ -290,7 +292,17 @@ class Dataset:
     def _zero_texts(self, name: str, ids: Ids, places: np.ndarray) -> None:
         spans = [np.arange(ids.offsets[p], ids.offsets[p + 1]) for p in places]
         if spans:
-            disk.zero_rows(self.folder / f"{name}_bytes.bin", 1, np.concatenate(spans))
+            self._zero(f"{name}_bytes.bin", 1, np.concatenate(spans))
+
+    def _zero(self, name: str, row_bytes: int, positions: np.ndarray) -> None:
+        if len(positions):
+            disk.zero_rows(self.folder / name, row_bytes, positions)
+            self._unsynced.add(self.folder / name)
+
+    def sync_purged(self) -> None:
+        """Bring to the disk what was zeroed."""
+        disk.sync_all(self._unsynced)
+        self._unsynced.clear()
 
     def unused(self) -> dict[str, set[str]]:
         """Categories by column that no live row holds, with the labels under ''."""

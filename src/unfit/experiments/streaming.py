@@ -23,6 +23,7 @@ from unfit.lifecycle.drift import measured
 from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
+from unfit.lifecycle.scores import TestScores
 from unfit.methods import Method, State
 
 
@@ -88,7 +89,7 @@ def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Re
     model = TrainedModel(
         method=method,
         data=workbench.engine,
-        test=test,
+        test=TestScores(test),
         class_names=[str(c) for c in range(workbench.data.k)],
         state=state,
         baseline=baseline,
@@ -121,7 +122,7 @@ def _one(
     rng = generator("stream", workbench.name, name, retrained[0].deletion.seed)
     model = replace(opened.model, data=data, state=method.prepare(opened.model.state, data))
     test, gone = model.test, np.zeros(0, np.int64)
-    everyone = np.arange(len(test))
+    everyone = np.arange(len(test.rows))
     cost = opened.seconds if isinstance(policy, Disparity) else 0.0
     early = retrained[0].deletion.rows  # once off the clock: the first call loads its kernels
     step(model, early, everyone, rng)
@@ -140,7 +141,7 @@ def _one(
         updated, state = done.state.weights, done.state
         if verdict.retrain:
             state = State(contender.name, after.weights, data.n_remaining)
-            right = correct(state.weights, test)
+            right = test.correct(state.weights)
             baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
             model = replace(model, initially_correct=right, baseline=baseline)
             log_loss_change = 0.0

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 
 from unfit.core.factors import Cholesky
-from unfit.core.metrics import Quality, quality
-from unfit.core.objective import Rows
-from unfit.core.predictions import class_probabilities, margins
+from unfit.core.metrics import Quality, log_loss, quality
+from unfit.core.predictions import class_probabilities
 from unfit.engines.base import Engine
 from unfit.lifecycle.pipeline import Step, TrainedModel
+from unfit.lifecycle.scores import TestScores
 from unfit.methods.base import Method, State
 
 _CLOSE = 1e-3  # a bound so small needs no better estimate
@@ -34,6 +34,8 @@ def distance_left(
     """
     if method.solver == "sgd":
         return None, state
+    if state.distance is not None:  # the method has measured it
+        return state.distance, state
     W, mask = state.centre, data.without(deleted)
     ridge = method.ridge(data, mask)
     gradient = data.gradient_sum(W, mask) + ridge * W
@@ -59,22 +61,25 @@ def distance_left(
     return float(np.linalg.norm(left)) / length, state
 
 
-def _quality(weights: np.ndarray, test: Rows, chosen: np.ndarray | slice) -> Quality:
-    # All rows are multiplied where they lie: to copy the chosen ones takes longer.
-    scores = margins(test.X, weights)[chosen]
-    probabilities = class_probabilities(scores, test.loss)
-    return quality(probabilities, test.codes[chosen], probabilistic=test.loss.probabilistic)
-
-
 def held_out_quality(
-    weights: np.ndarray, test: Rows, chosen: np.ndarray | slice = slice(None)
+    weights: np.ndarray, test: TestScores, chosen: np.ndarray | slice = slice(None)
 ) -> Quality:
     """Of the probabilities that people are shown, rounded; chosen: those of the test rows that
     count."""
-    found = _quality(weights, test, chosen)
+    loss = test.rows.loss
+    probabilities = class_probabilities(test.margins(weights)[chosen], loss)
+    found = quality(probabilities, test.rows.codes[chosen], probabilistic=loss.probabilistic)
     return replace(
         found, log_loss=_rounded(found.log_loss, _DECIMALS), auc=_rounded(found.auc, _DECIMALS)
     )
+
+
+def _log_loss(weights: np.ndarray, test: TestScores, chosen: np.ndarray) -> float | None:
+    """Of chosen test rows; None where the loss estimates no probabilities."""
+    if not test.rows.loss.probabilistic:
+        return None
+    probabilities = class_probabilities(test.margins(weights)[chosen], test.rows.loss)
+    return log_loss(probabilities, test.rows.codes[chosen])
 
 
 def measured(
@@ -95,7 +100,7 @@ def measured(
     test, state = model.test, made.state
     if distance is None:
         distance, state = distance_left(model.method, state, model.data, deleted)
-    was, now = (_quality(one.centre, test, held_out).log_loss for one in (model.state, state))
+    was, now = (_log_loss(one.centre, test, held_out) for one in (model.state, state))
     change = (
         None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0
     )

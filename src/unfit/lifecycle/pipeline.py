@@ -16,6 +16,7 @@ from unfit.core.predictions import predict
 from unfit.engines.base import Engine
 from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
+from unfit.lifecycle.scores import TestScores
 from unfit.methods.base import Method, State
 from unfit.progress import ProgressCallback
 
@@ -57,7 +58,7 @@ class TrainedModel:
 
     method: Method
     data: Engine
-    test: Rows
+    test: TestScores
     class_names: Sequence[str]
     state: State
     baseline: Baseline
@@ -104,7 +105,7 @@ def open_pipeline(
     return TrainedModel(
         method=method,
         data=data,
-        test=test,
+        test=TestScores(test),
         class_names=class_names,
         state=state,
         baseline=baseline,
@@ -203,7 +204,7 @@ def step(
             state = model.method.unlearn(state, data, deleted, rng)
             state = _without_traces(state, model.method, data.emptied_columns(deleted))
     initial = float(model.initially_correct[held_out].mean())
-    now = float(correct(state.weights, model.test)[held_out].mean())
+    now = float(model.test.correct(state.weights)[held_out].mean())
     error = sape(initial, now)
     facts = Facts(
         rows=baseline.rows,

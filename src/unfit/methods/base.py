@@ -113,10 +113,12 @@ class State:
     weights (k, d) are what is released; n rows they stand for. kept_centre: the same weights
     before noise was added, or None where none was; see `centre`. statistics: sums at exactly the
     centre, or None if nobody prepared them. stale_inverse: one inverse Hessian per
-    problem, of these rows but from before the centre moved: a guide. linear_term (k, d): sigma b of
-    INFLUENCE's objective. run: DELTAGRAD's stored training; spare: a second file, ready to take
-    the next one, once. stream: what the next requests of a stream need, in memory alone. own:
-    arrays that a method from outside keeps, by name. training: of a state that was just trained.
+    problem, of these rows but from before the centre moved: a guide, by which guide_passes passes
+    over the rows were made that a fresh one would have saved. distance: of the centre from the
+    optimum, foreseen, as a share of its length. linear_term (k, d): sigma b of INFLUENCE's
+    objective. run: DELTAGRAD's stored training; spare: a second file, ready to take the next one,
+    once. stream: what the next requests of a stream need, in memory alone. own: arrays that a
+    method from outside keeps, by name. training: of a state that was just trained.
     """
 
     method: str
@@ -124,6 +126,8 @@ class State:
     n: int
     statistics: Statistics | None = field(default=None, repr=False)
     stale_inverse: Sequence[Inverse] | None = field(default=None, repr=False)
+    guide_passes: int = field(default=0, repr=False)
+    distance: float | None = field(default=None, repr=False)
     linear_term: np.ndarray | None = field(default=None, repr=False)
     run: Run | None = field(default=None, repr=False)
     spare: Reserve | None = field(default=None, repr=False)
@@ -234,15 +238,16 @@ class Method(ABC):
     # whatever the steps were ("end").
     noise: ClassVar[Literal["steps", "objective", "end"]] = "steps"
 
-    def __init__(self, settings: Settings, *, refine: bool = False) -> None:
-        """refine: solve to float64's precision whatever that of the rows, at a pass over them."""
+    def __init__(self, settings: Settings, *, refine: bool = False, polished: bool = False) -> None:
+        """refine: solve to float64's precision whatever that of the rows, at a pass over them.
+        polished: what comes out is polished by whoever asked, at passes of their own."""
         if settings.solver not in ("auto", *self.solvers):
             raise ValueError(
                 f"method {self.name!r} cannot train with solver={settings.solver!r}; "
                 f"use {' or '.join(repr(s) for s in ('auto', *self.solvers))}"
             )
         self.options = self._options(dict(settings.options))  # an instance of Options
-        self.settings, self.refine = settings, refine
+        self.settings, self.refine, self.polished = settings, refine, polished
         self.solver = self.solvers[0] if settings.solver == "auto" else settings.solver
 
     @classmethod

@@ -6,9 +6,10 @@ where there are none (the second mini-batch, or nobody prepared) a pass over the
 Later mini-batches of wide rows take no new Hessian: products with it, guided by the factor of the
 first one, solve for the step to the same precision (core.by_products).
 
-With `refine` a factor is a guide only: products with the Hessian itself, in float64, bring the
-solution to 1e-10. Then the weights do not depend on how they were come by, and the inverse from
-before the weights moved serves for the next request too, at d times less than a new Hessian.
+With `refine` a factor is a guide only, and the weights do not depend on how they were come by. Few
+rows are followed to the optimum (methods.few_rows), at a pass over the rows. For more of them
+products with the Hessian itself, in float64, bring the step to 1e-10. The inverse from before the
+weights moved serves for the next request too, at d times less than a new Hessian.
 """
 
 from collections.abc import Sequence
@@ -36,8 +37,9 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
+from unfit.methods.few_rows import FEW_OF_ALL, Correction, Guide, solved
 from unfit.methods.minimum import Objective
-from unfit.methods.stream import Departure, Direction, Stream
+from unfit.methods.stream import PASSES_PER_COLUMN, Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 
@@ -146,6 +148,11 @@ class OneStep(Method):
         mask = data.without(np.concatenate([batch.gone, batch.rows]))
         objective = self.objective(data, mask)
         if self._refines and m <= left and not data.wide(mask):
+            try:
+                if self._few(m, left):
+                    return self._corrected(at, objective, rows, of_deleted), None
+            except TooFar:  # one step from where the weights were, then
+                pass
             try:
                 return self._refined(at, objective, rows, of_deleted, batch), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
@@ -290,6 +297,47 @@ class OneStep(Method):
         made = objective.factors(W)
         batch.guides.renew(made)
         return moved(state, step(made), left)
+
+    def _few(self, m: int, left: int) -> bool:
+        """Whether so few rows leave that they are followed to the optimum. A matter of counts
+        alone: what is done must not depend on what is known."""
+        return self.solver != "sgd" and m <= FEW_OF_ALL * left
+
+    def _corrected(
+        self, state: State, objective: Objective, rows: Rows, of_deleted: np.ndarray
+    ) -> State:
+        """The optimum of what remains, by a guide and a pass or two."""
+        W, left, d = state.weights, state.n - len(rows), objective.data.d
+
+        def gradient(weights: np.ndarray) -> np.ndarray:
+            return objective.value_gradient(weights)[1]
+
+        def fresh(weights: np.ndarray) -> Guide:
+            return [factor.solve for factor in objective.factors(weights)]
+
+        after = self._inverses(state, objective, rows)
+        guide = fresh(W) if after is None else [one.inverse.dot for one in after]
+        if self.polished:
+            return moved(state, W + solved(guide, of_deleted), left, after)
+        found = Correction(gradient=gradient, guide=guide, fresh=fresh).run(W, of_deleted)
+        passes = state.guide_passes + found.passes - 1
+        if not found.led or passes >= PASSES_PER_COLUMN * d * (1 + d / left):
+            after, passes = None, 0  # a new one would have paid
+        made = moved(state, found.weights, left, after)
+        return replace(made, distance=found.distance, guide_passes=passes)
+
+    def _inverses(self, state: State, objective: Objective, rows: Rows) -> Sequence[Inverse] | None:
+        """Inverses of about the Hessians without a few rows; None where there are none."""
+        known, stale = state.statistics, state.stale_inverse
+        if known is not None and known.factors is not None:
+            stale = [one for one in known.factors if isinstance(one, Inverse)] or None
+        if stale is None:
+            return None
+        if len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+            return stale  # to take so many out of it costs more than another pass
+        pairs = zip(stale, root_weighted(rows, state.weights), strict=True)
+        shift = objective.penalty.leaving(rows.total_weight, rows.d)
+        return [one.downdated(u, shift) for one, u in pairs]
 
     def _guides(
         self, state: State, data: Engine, rows: Rows, share: float

@@ -34,7 +34,7 @@ _WORTH = 0.1  # of the tolerance, from which a measured residual is corrected
 _SHRINKS = 0.1  # what a correction leaves of the residual, while that was not seen
 _LEADS = 0.5  # an old inverse must shrink the residual at least so much
 _MOST_PASSES = 8  # for one request
-_PASSES_PER_COLUMN = 1 / 25  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
+PASSES_PER_COLUMN = 1 / 25  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
 NOBODY = np.zeros(0, np.int64)
 
 
@@ -130,7 +130,7 @@ class Stream:
         if self.statistics is None:
             return False
         d = int(self.statistics.weights.shape[1])
-        return self.passes < _PASSES_PER_COLUMN * d * (1 + d / self.statistics.n)
+        return self.passes < PASSES_PER_COLUMN * d * (1 + d / self.statistics.n)
 
     def answered(self, request: Departure) -> "tuple[np.ndarray, Stream]":
         """The weights after a request, and the stream that goes on from there. TooFar where

@@ -50,15 +50,15 @@ class Artifacts:
             raise Damaged(f"artifact {sha[:12]} is not JSON") from None
         return dict(content)
 
-    def keep(self, shas: set[str]) -> None:
-        """Remove every file but these."""
+    def keep(self, shas: set[str]) -> bool:
+        """Remove every file but these; whether there were any. Whoever calls syncs the folder."""
         names = {sha + suffix for sha in shas for suffix in (".safetensors", ".json")}
-        disk.purge_folder(self.folder, names)
+        return bool(disk.purge_folder(self.folder, names, sync=False))
 
     def _put(self, content: bytes, suffix: str) -> str:
         disk.private_folder(self.folder)
         sha = hashlib.sha256(content).hexdigest()
-        disk.write(self.folder / f"{sha}{suffix}", content)
+        disk.write_hashed(self.folder / f"{sha}{suffix}", content)
         return sha
 
     def _get(self, sha: str, suffix: str) -> bytes:

@@ -112,5 +112,19 @@ def _sqlite_settings(connection: Any, _: object) -> None:
 
 
 def _begin(connection: sa.Connection) -> None:
-    if connection.get_execution_options().get("write", False):  # a read is one statement
+    options = connection.get_execution_options()
+    if options.get("write", False):  # a read is one statement
+        set_synchronous(connection.connection, lasting=options.get("lasting", True))
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def set_synchronous(pooled: Any, *, lasting: bool) -> None:
+    """Whether SQLite syncs its log at the end of the next transactions of a connection.
+
+    One that is not lasting is on the disk when the next lasting one is, and never without those
+    before it; until then a power cut may take it back, and the death of a process cannot.
+    """
+    mode = "FULL" if lasting else "NORMAL"
+    if pooled.info.get("synchronous", "FULL") != mode:
+        pooled.driver_connection.execute(f"PRAGMA synchronous={mode}").close()
+        pooled.info["synchronous"] = mode

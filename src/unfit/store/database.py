@@ -49,21 +49,22 @@ class ModelDatabase:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        with writing(self.engine) as connection:
+    def writing(self, *, lasting: bool = True) -> Iterator[sa.Connection]:
+        """lasting: it is on the disk when it ends; otherwise when a later one is that lasts."""
+        with writing(self.engine, lasting=lasting) as connection:
             yield connection
 
     @contextmanager
-    def queueing(self) -> Iterator[sa.Connection]:
+    def queueing(self, *, lasting: bool = True) -> Iterator[sa.Connection]:
         """A transaction that changes what is waiting; anybody may make it."""
-        with self.writing() as connection:
+        with self.writing(lasting=lasting) as connection:
             self._lock(connection)
             yield connection
 
     @contextmanager
-    def changing(self) -> Iterator[sa.Connection]:
+    def changing(self, *, lasting: bool = True) -> Iterator[sa.Connection]:
         """A transaction of the process that holds the writer's lock; refused if it lost it."""
-        with self.queueing() as connection:
+        with self.queueing(lasting=lasting) as connection:
             self.require_term(connection)
             yield connection
 
@@ -102,8 +103,11 @@ def reading(engine: sa.Engine) -> Iterator[sa.Connection]:
 
 
 @contextmanager
-def writing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    with explained(), engine.execution_options(write=True).begin() as connection:
+def writing(engine: sa.Engine, *, lasting: bool = True) -> Iterator[sa.Connection]:
+    options = {"write": True, "lasting": lasting}
+    with explained(), engine.execution_options(**options).begin() as connection:
+        if not lasting and engine.dialect.name == "postgresql":
+            connection.exec_driver_sql("SET LOCAL synchronous_commit TO OFF")
         yield connection
 
 

@@ -32,17 +32,18 @@ class ModelState:
 
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database
+        self._select = sa.select(models).where(database.mine)
 
     def read(self) -> ModelRecord:
         with self._database.reading() as connection:
-            mine = sa.select(models).where(self._database.mine)
-            return ModelRecord.from_row(connection.execute(mine).one())
+            return ModelRecord.from_row(connection.execute(self._select).one())
 
     def term(self) -> int:
         """The term of the writer's lock: whoever holds it since an earlier one has lost it."""
+        # As plain text: it is asked for before every change of a file.
+        asked = f"SELECT term FROM models WHERE id = {int(self._database.model_id)}"
         with self._database.reading() as connection:
-            mine = sa.select(models.c.term).where(self._database.mine)
-            return int(connection.execute(mine).scalar_one())
+            return int(connection.exec_driver_sql(asked).scalar_one())
 
     def begin_term(self, after: int) -> bool:
         """Make the lock of a term void; False if somebody else was faster."""

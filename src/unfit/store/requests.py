@@ -30,16 +30,19 @@ class Requests:
         now: datetime,
         by: str | None = None,
         limit: int | None = None,
+        *,
+        lasting: bool = True,
     ) -> int:
         """Submit a request once: the same key with the same ids is the same request.
 
-        by: whose token. limit: how many requests may wait; one more is refused.
+        by: whose token. limit: how many requests may wait; one more is refused. lasting: it is on
+        the disk before anything is answered; otherwise when it is applied.
         """
         digest = self._database.digest
         fingerprint = digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
         named = [(kind, value, digest(kind, value.strip())) for kind, value in ids]
         same_key = self._mine & (requests.c.key == key)
-        with self._database.queueing() as connection:
+        with self._database.queueing(lasting=lasting) as connection:
             known = sa.select(requests.c.id, requests.c.fingerprint).where(same_key)
             found = connection.execute(known).first()
             if found is not None:
@@ -125,7 +128,8 @@ class Requests:
     ) -> list[Request]:
         """Requests in the order of their submission; the last so many below an id.
 
-        about: an id that they name. with_items: otherwise only how many there are of each outcome.
+        about: an id that they name. with_items: otherwise only how many there are of each outcome,
+        which those that wait have none of.
         """
         where = self._mine
         if state is not None:
@@ -155,7 +159,7 @@ class Requests:
             ).all()[::-1]
             known = [row.id for row in rows]  # requests submitted from now on are left for later
             named = _items(connection, known) if with_items else {}
-            counts = _tallies(connection, known)
+            counts = {} if state == "pending" and with_items else _tallies(connection, known)
         return [
             Request.from_row(row, named.get(row.id, []), counts.get(row.id, Tally()))
             for row in rows
@@ -198,14 +202,14 @@ class Requests:
             )
         _mark_unmatched(connection, request_ids)
 
-    def purge_settled_ids(self, connection: sa.Connection) -> None:
-        """Drop the ids that settled requests name; digests stay."""
+    def purge_settled_ids(self, connection: sa.Connection) -> list[str]:
+        """Drop the ids that settled requests name, and return them; digests stay."""
         settled = sa.select(requests.c.id).where(self._mine & (requests.c.state != "pending"))
-        connection.execute(
-            sa.update(items)
-            .where(items.c.request_id.in_(settled) & items.c.value.is_not(None))
-            .values(value=None)
-        )
+        named = items.c.request_id.in_(settled) & items.c.value.is_not(None)
+        found = connection.execute(sa.select(items.c.id, items.c.value).where(named)).all()
+        for part in chunks([row.id for row in found]):
+            connection.execute(sa.update(items).where(items.c.id.in_(part)).values(value=None))
+        return [row.value for row in found]
 
 
 def _mark_unmatched(connection: sa.Connection, settled: Sequence[int]) -> None:

@@ -1,6 +1,6 @@
 """Versions of the model: the active one, and those before it with what is kept of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,8 @@ class Versions:
         self._database = database
         self._mine = versions.c.model_id == database.model_id
         self._active = sa.select(versions).where(self._mine & (versions.c.state == "active"))
+        kept = self._mine & versions.c.retained_until.is_not(None)
+        self._retained = sa.select(versions).where(kept).order_by(versions.c.number)
 
     def active(self) -> Version | None:
         """The version that answers now."""
@@ -40,9 +42,8 @@ class Versions:
 
     def retained(self) -> list[Version]:
         """The versions whose deleted rows are kept for audits."""
-        kept = sa.select(versions).where(self._mine & versions.c.retained_until.is_not(None))
         with self._database.reading() as connection:
-            rows = connection.execute(kept.order_by(versions.c.number)).all()
+            rows = connection.execute(self._retained).all()
         return [Version.from_row(row) for row in rows]
 
     def rows_retained_until(self) -> datetime | None:
@@ -92,10 +93,16 @@ class Versions:
         values = {name: column_value(value) for name, value in changes.items()}
         connection.execute(sa.update(versions).where(versions.c.id == version_id).values(values))
 
-    def purge_superseded_files(self, connection: sa.Connection) -> None:
-        """The files of superseded versions are removed; drop their names."""
-        connection.execute(
-            sa.update(versions)
-            .where(self._mine, versions.c.state == "superseded", versions.c.model_sha.is_not(None))
-            .values(model_sha=None, card_sha=None, statistics_sha=None, generation=None)
-        )
+    def purge_superseded_files(
+        self, connection: sa.Connection, kept: Collection[str | None]
+    ) -> list[str]:
+        """The files of superseded versions are removed; drop their names, and return them.
+
+        kept: names that the active version has, too.
+        """
+        names = (versions.c.model_sha, versions.c.card_sha, versions.c.statistics_sha)
+        old = self._mine & (versions.c.state == "superseded") & versions.c.model_sha.is_not(None)
+        found = connection.execute(sa.select(*names).where(old)).all()
+        gone = {"model_sha": None, "card_sha": None, "statistics_sha": None, "generation": None}
+        connection.execute(sa.update(versions).where(old).values(**gone))
+        return sorted({name for row in found for name in row if name and name not in kept})

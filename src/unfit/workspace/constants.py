@@ -6,11 +6,12 @@ file holds them, because the rows that remain say the same. Held-out rows do not
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from unfit.core.class_weights import balanced_weights, named_weights
+from unfit.data.categories import Choices
 from unfit.data.columns import BAGS
 from unfit.data.constants import Sizes, Sums, lengths_of, refitted, sums_of
 from unfit.data.dataset import Dataset
@@ -91,6 +92,7 @@ class RunningSums:
 
     dataset: Dataset
     kept: Sums | None = None
+    _choices: Choices = field(default_factory=Choices)
     _foreseen: tuple[np.ndarray, Changes] | None = None  # what was asked last
 
     def make(self, encoding: Encoding, live: np.ndarray) -> Sums | None:
@@ -110,7 +112,7 @@ class RunningSums:
         live = live.copy()
         live[positions] = False
         total = kept - sums_at(self.dataset, leaving, encoding)
-        found = compare(encoding, self.dataset, live, total)
+        found = compare(encoding, self.dataset, live, total, self._choices)
         self._foreseen = positions, found
         return found
 
@@ -156,12 +158,18 @@ class _Remaining:
         return any(bool(test(values[at, column]).any()) for at in blocks)
 
 
-def compare(encoding: Encoding, dataset: Dataset, live: np.ndarray, total: Sums) -> Changes:
+def compare(
+    encoding: Encoding,
+    dataset: Dataset,
+    live: np.ndarray,
+    total: Sums,
+    choices: Choices | None = None,
+) -> Changes:
     """Compare an encoding with the one that the sums of the training rows give.
 
-    live: mask over all rows, of training and held out.
+    live: mask over all rows, of training and held out. choices: of categories, made before.
     """
-    fresh = refitted(encoding, dataset.vocabularies, total)
+    fresh = refitted(encoding, dataset.vocabularies, total, choices)
     rows = _Remaining(dataset=dataset, live=live, sums=total, min_rows=encoding.min_rows or 1)
     due: list[str] = []
     columns: list[str] = []

@@ -178,10 +178,16 @@ def _certificate(
     return maker.of_active("withdrawn") if new.kind == "withdrawn" else None
 
 
-def apply_now(session: Session, ids: Ids, key: str, progress: ProgressCallback | None) -> Batch:
-    """File a request and apply it with all that wait; the same key again is the same request."""
-    new = not session.store.requests.find(key=key)
-    submit(session, ids, key)
+def apply_now(
+    session: Session, ids: Ids, key: str, progress: ProgressCallback | None, *, new: bool = False
+) -> Batch:
+    """File a request and apply it with all that wait; the same key again is the same request.
+
+    new: the key was made for it.
+    """
+    new = new or not session.store.requests.find(key=key)
+    session.store.requests.submit(key, ids, session.clock(), lasting=False)
+    reach("forget.submitted")
     try:
         return apply_pending(session, progress)
     except LostLock:  # the request is filed: whoever has taken over applies it
@@ -189,6 +195,7 @@ def apply_now(session: Session, ids: Ids, key: str, progress: ProgressCallback |
     except Exception:
         if new:  # what failed has changed nothing
             session.store.requests.take_back(key)
+            session.vacuumed(None)
         raise
 
 

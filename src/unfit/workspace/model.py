@@ -19,6 +19,7 @@ from unfit.data.explained import explained
 from unfit.engines.base import Engine, make_engine
 from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
+from unfit.lifecycle.scores import TestScores
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
@@ -73,7 +74,8 @@ class Card:
         return replace(self.rows(X, codes), sample_weight=weights)
 
     def make_method(self) -> Method:
-        return METHODS.find(self.method)(self.settings, refine=True)
+        polished = self.promise is not None
+        return METHODS.find(self.method)(self.settings, refine=True, polished=polished)
 
     def to_json(self) -> dict[str, Any]:
         sparse = self.encoding.sparse or self.encoding.bags
@@ -158,9 +160,11 @@ class Model:
     releases: Releases | None = None
     ready: Ready | None = None
     sums: RunningSums = field(init=False)
+    test: TestScores = field(init=False)
 
     def __post_init__(self) -> None:
         self.sums = RunningSums(self.dataset)
+        self.test = TestScores(self.test_rows())
 
     @property
     def generation(self) -> str:
@@ -170,7 +174,7 @@ class Model:
         return TrainedModel(
             method=self.method,
             data=self.data,
-            test=self.test_rows(),
+            test=self.test,
             class_names=self.card.classes,
             state=self.state,
             baseline=self.baseline,
@@ -239,7 +243,9 @@ class Model:
             before = self.card.encoding
             self.card = self.card_without(positions)
             self.sums.subtract(before, leaving)
-        self.initially_correct = self.correct_without(positions)
+        if len(leaving) < len(positions):  # what was computed of held-out people goes with them
+            self.initially_correct = self.correct_without(positions)
+            self.test = TestScores(self.test_rows())
         self.data.forget(leaving)
         self.live[positions] = False
         if state is not None:

@@ -57,11 +57,13 @@ def _purge(session: Session, version: Version, started: float) -> str | None:
         session.model.data.erase(session.model.training_rows(positions))
     card_sha = _purge_card(session, version, dataset)
     reach("purge.card-rewritten")
-    store.purges.record(version, card_sha)
+    removed = store.purges.record(version, card_sha)
     reach("purge.recorded")
-    _purge_files(session, replace(version, card_sha=card_sha))
+    changed = _purge_files(session, replace(version, card_sha=card_sha))
     reach("purge.files-removed")
-    store.purges.vacuum()
+    with disk.syncing(changed):
+        store.purges.vacuum(removed.texts if session.knows_all_removed(removed) else None)
+    session.vacuumed(removed)
     reach("purge.database-vacuumed")
     store.purges.finish(session.times_to_record(time.perf_counter() - started), begun_at)
     reach("purge.done")
@@ -73,6 +75,7 @@ def _purge_rows(dataset: Dataset, positions: np.ndarray) -> None:
     dataset.purge_rows(positions)
     reach("purge.rows-erased")
     dataset.purge_ids(positions)
+    dataset.sync_purged()
     reach("purge.ids-erased")
     unused = dataset.unused() if len(positions) else {}
     if unused:
@@ -110,11 +113,16 @@ def _files_of(version: Version) -> set[str]:
     return {sha for sha in (version.model_sha, version.card_sha, version.statistics_sha) if sha}
 
 
-def _purge_files(session: Session, version: Version) -> None:
-    session.artifacts.keep(_files_of(version))
+def _purge_files(session: Session, version: Version) -> list[Path]:
+    """Remove the files of other versions; the folders that are to be synced."""
+    layout, changed = session.layout, []
+    if session.artifacts.keep(_files_of(version)):
+        changed.append(layout.artifacts)
     kept = {version.generation} if version.generation else set()
-    disk.purge_folder(session.layout.data, kept)
+    if disk.purge_folder(layout.data, kept, sync=False):
+        changed.append(layout.data)
     _purge_temporary(session)
+    return changed
 
 
 def _purge_temporary(session: Session) -> None:

@@ -16,6 +16,7 @@ from unfit.methods import METHODS
 from unfit.points import reach
 from unfit.stopwatch import Stopwatch
 from unfit.store.artifacts import Artifacts
+from unfit.store.purges import Removed
 from unfit.store.records import Times, Version
 from unfit.workspace.constants import UNROUNDED
 from unfit.workspace.deletion_list import fingerprint
@@ -48,6 +49,8 @@ class Session:
         self.record = self.store.model.read()
         self.schedule = PurgeSchedule()
         self.purged = True  # no byte is left that must go
+        self._only_own = False  # what must go comes from commits of this session alone
+        self._by_others: tuple[int, ...] | None = None  # see store.purges.Removed; None: not known
         self.purge_seconds: float | None = None  # None if the last commit was not purged yet
         self._untimed: list[tuple[int, Stopwatch]] = []  # versions whose times are not recorded
         self._seen = self.record.changes  # the last change that this session knows of
@@ -139,13 +142,13 @@ class Session:
         self.purged = not self.record.purge_due
         changed = self.record.changes != self._seen
         if changed:
-            self.model = None
+            self.model, self._only_own = None, False
         return changed
 
     def reset(self) -> None:
         """Another process has taken over: nothing in memory is certain any more."""
         self.model = self.active = None
-        self.files_checked = False
+        self.files_checked = self._only_own = False
 
     def activate(self, version: Version, model: Model | None, watch: Stopwatch | None) -> None:
         """A version was committed: it is the active one, and a purge is due.
@@ -155,6 +158,8 @@ class Session:
         if model is not None:
             model.version_id = version.id
         self.active, self.model = version, model
+        if not self.record.purge_due:
+            self._only_own = True
         self.purged, self.purge_seconds = False, None
         if watch is not None:
             self._untimed.append((version.id, watch))
@@ -170,12 +175,20 @@ class Session:
     def finish_purge(self, card_sha: str | None) -> None:
         """Everything that was due is purged. card_sha: of the card, which may be a new one."""
         version = self.require_version()
-        self._untimed, self.purged = [], True
+        self._untimed, self.purged, self._only_own = [], True, False
         if card_sha != version.card_sha:
             self._note_change()
             self.active = replace(version, card_sha=card_sha)
             if self.model is not None:
                 self.model.card = load_card(self.active, self.artifacts)
+
+    def knows_all_removed(self, removed: Removed) -> bool:
+        """Whether nothing else was removed from the records since they were last vacuumed."""
+        return self._only_own and self._by_others == removed.by_others
+
+    def vacuumed(self, removed: Removed | None) -> None:
+        """The database holds nothing any more that was removed; None: that is not certain."""
+        self._by_others = None if removed is None else removed.by_others
 
     def _note_change(self) -> None:
         """This session has changed the records itself."""
@@ -209,6 +222,7 @@ class Session:
             before = self.clock() - self.config.certify.keep_salts
             if self.store.certificates.purge_salts(before=before):
                 self.record = replace(self.record, purge_due=True)
+                self._only_own = False
 
     # --- the deletion list and its key ---------------------------------------------------------
 

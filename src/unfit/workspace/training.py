@@ -26,7 +26,7 @@ from unfit.data.ingest import Intake, split, spool
 from unfit.data.sources import open_source
 from unfit.errors import BadInput, CannotTrain, Unavailable
 from unfit.lifecycle.drift import held_out_quality
-from unfit.lifecycle.pipeline import correct, open_pipeline
+from unfit.lifecycle.pipeline import open_pipeline
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS
 from unfit.points import reach
@@ -155,7 +155,7 @@ class Training:
         settings = choices.settings()
         if promise is not None:
             settings = certified_settings(settings)
-        method = METHODS.find(choices.method)(settings, refine=True)
+        method = METHODS.find(choices.method)(settings, refine=True, polished=promise is not None)
         card = Card(
             method=choices.method,
             settings=method.settings,
@@ -382,12 +382,12 @@ def _accuracy(model: Model) -> float:
     """Of the weights as they are released, on held-out rows."""
     if model.ready is None:
         return model.baseline.accuracy
-    return float(correct(model.state.weights, model.test_rows()).mean())
+    return float(model.test.correct(model.state.weights).mean())
 
 
 def _held_out_quality(model: Model) -> HeldOut:
     weights, rows, ready = model.state.weights, model.test_rows(), model.ready
-    found = held_out_quality(weights, rows)
+    found = held_out_quality(weights, model.test)
     return HeldOut(
         majority=found.majority,
         log_loss=found.log_loss,

@@ -170,7 +170,7 @@ class Unlearning:
         if len(positions) == 0:
             return Outcome(model_after=model_after)
         left = model.test_positions(positions)
-        found = drift.held_out_quality(model.state.weights, model.test_rows(), left)
+        found = drift.held_out_quality(model.state.weights, model.test, left)
         correct = model.correct_without(positions)
         seen = self.before.held_out
         held_out = HeldOut(
@@ -246,8 +246,8 @@ class Unlearning:
 
     def _released_facts(self, facts: Facts, state: State) -> Facts:
         """The same of the weights as they are released, which people are shown."""
-        test, left = self.model.test_rows(), self.model.test_positions(self.positions)
-        found = drift.held_out_quality(state.weights, test, left)
+        left = self.model.test_positions(self.positions)
+        found = drift.held_out_quality(state.weights, self.model.test, left)
         return replace(facts, accuracy=found.accuracy, log_loss=found.log_loss, auc=found.auc)
 
     def _retrained(

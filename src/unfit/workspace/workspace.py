@@ -176,14 +176,16 @@ class Workspace:
                 if dry_run:
                     return erasure.foresee(session, ids, selection, key if given else "")
         try:
-            return self._forget(ids, key, progress)
+            return self._forget(ids, key, progress, new=given is None)
         except LostLock:  # by the same key: it is filed already, and may have been applied
             return self._forget(ids, key, progress)
 
-    def _forget(self, ids: Ids, key: str, progress: ProgressCallback | None) -> Forgotten:
+    def _forget(
+        self, ids: Ids, key: str, progress: ProgressCallback | None, *, new: bool = False
+    ) -> Forgotten:
         with self.session() as session:
             session.require_version()
-            batch = erasure.apply_now(session, ids, key, progress)
+            batch = erasure.apply_now(session, ids, key, progress, new=new)
             recovery.try_to_catch_up(session)
             return erasure.answer(session, key, ids, batch)
 

@@ -4,6 +4,8 @@ import sys
 
 from numba.core.dispatcher import Dispatcher
 
+_known: tuple[int, list[Dispatcher]] = (0, [])  # how many modules there were, and our kernels
+
 
 def kernels_loaded() -> int:
     """How many signatures of our kernels are ready in this process; it only ever grows.
@@ -11,9 +13,14 @@ def kernels_loaded() -> int:
     A signature becomes ready by being compiled, which takes seconds, or by being read from numba's
     cache, which takes a fraction of one. Work during which the number grew was not all work.
     """
-    count = 0
-    for name, module in list(sys.modules.items()):
-        if name.startswith("unfit.core."):
-            own = [f for f in vars(module).values() if isinstance(f, Dispatcher)]
-            count += sum(len(f.overloads) for f in own)
-    return count
+    return sum(len(kernel.overloads) for kernel in _kernels())
+
+
+def _kernels() -> list[Dispatcher]:
+    """Our kernels; they are looked for again when modules were imported since."""
+    global _known
+    if _known[0] != len(sys.modules):
+        ours = [m for name, m in list(sys.modules.items()) if name.startswith("unfit.core.")]
+        found = [f for m in ours for f in vars(m).values() if isinstance(f, Dispatcher)]
+        _known = len(sys.modules), found
+    return _known[1]
