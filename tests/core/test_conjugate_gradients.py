@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unfit.core.conjugate_gradients import (
+    MOST_GUIDED,
     TRUSTED,
     Guidance,
     Offer,
@@ -100,6 +101,17 @@ def test_a_guide_that_misleads_is_dropped_after_a_comparison():
     assert taken[1] <= plain  # the trial ended before it had to come back to the guide
     assert guidance.guide is None
     assert taken[2:] == [plain, plain]
+
+
+def test_a_guide_that_misleads_badly_is_dropped_within_the_first_system():
+    systems = Systems(d=300, condition=20)
+    other = Systems(1, d=300, condition=1e7).factors()
+    plain = solved_repeatedly(systems, Guidance(None), 1)[0]
+    guidance = Guidance(other)
+    taken = solved_repeatedly(systems, guidance, 2)
+    assert taken[0] <= MOST_GUIDED + 3 * plain
+    assert guidance.guide is None
+    assert taken[1] == plain
 
 
 def test_a_guide_that_helps_a_little_survives_the_comparison():

@@ -18,6 +18,7 @@ from unfit.core.factors import Factor
 
 MOST_PRODUCTS = 1000  # of one system
 TRUSTED = 12  # products of one system above which a guide is compared with none
+MOST_GUIDED = 50  # of these, beyond which a guide is compared with none at once
 _TINY = np.finfo(np.float64).tiny
 
 # (problems (j,), vectors (j, d)) -> (j, d): of each named problem, a matrix times its vector
@@ -47,6 +48,16 @@ class Solved:
         asked = precision < 1
         share = lengths(self.left[asked]) / np.maximum(lengths(rhs[asked]), _TINY)
         return float(self.products / -np.log10(np.clip(share.max(initial=0.0), 1e-16, 0.99)))
+
+    def further(self, rhs: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """The precision, relative to what is left."""
+        left = np.maximum(lengths(self.left), _TINY)
+        return np.asarray(np.minimum(1.0, precision * lengths(rhs) / left))
+
+    def followed_by(self, rest: "Solved") -> "Solved":
+        """With the solution for what was left."""
+        taken = self.products + rest.products
+        return Solved(x=self.x + rest.x, left=rest.left, products=taken)
 
     def missed(self, rhs: np.ndarray, precision: np.ndarray) -> bool:
         """Whether any problem is not solved to the precision."""
@@ -128,10 +139,15 @@ class Guidance:
         return self._guided(products, rhs, precision)
 
     def _guided(self, products: Products, rhs: np.ndarray, precision: np.ndarray) -> Solved:
-        solved = self._run(products, _called(self.guide), rhs, precision)
+        most = MOST_GUIDED if self._without is None else MOST_PRODUCTS
+        solved = self._run(products, _called(self.guide), rhs, precision, most)
         if solved.indefinite:
             self.guide = None
             return self._run(products, unguided, rhs, precision)
+        if self._without is None and solved.missed(rhs, precision):
+            self._with = solved.products_per_digit(rhs, precision)
+            further = solved.further(rhs, precision)
+            return solved.followed_by(self._compared(products, solved.left, further))
         if solved.products > TRUSTED:
             self._with = solved.products_per_digit(rhs, precision)
             if self._without is not None and self._without <= self._with:
@@ -153,14 +169,11 @@ class Guidance:
     def _continued(
         self, solved: Solved, products: Products, rhs: np.ndarray, precision: np.ndarray
     ) -> Solved:
-        left = np.maximum(lengths(solved.left), _TINY)
-        further = np.minimum(1.0, precision * lengths(rhs) / left)
         guide = unguided if self.guide is None else _called(self.guide)
-        rest = self._run(products, guide, solved.left, further)
+        rest = self._run(products, guide, solved.left, solved.further(rhs, precision))
         if rest.indefinite:
             self.guide = None
-        taken = solved.products + rest.products
-        return Solved(x=solved.x + rest.x, left=rest.left, products=taken)
+        return solved.followed_by(rest)
 
     def _run(
         self,
