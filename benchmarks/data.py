@@ -24,6 +24,7 @@ class Data:
     batch_size: int
     burn_in: int
     large: float
+    target: int = 0  # the class whose rows informed deletions take
     published: dict[str, float] = field(default_factory=dict)
 
     def random_rows(self, share: float) -> np.ndarray:
@@ -32,9 +33,9 @@ class Data:
         )
 
     def informed_rows(self, share: float) -> np.ndarray:
-        """targeted-informed: rows of class 0, largest norm first."""
+        """targeted-informed: rows of the target class, largest norm first."""
         norms = np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64)
-        rows = np.flatnonzero(self.y == 0)
+        rows = np.flatnonzero(self.y == self.target)
         return rows[np.argsort(-norms[rows], kind="stable")][: round(share * len(self.y))]
 
 
@@ -44,7 +45,7 @@ def max_norm(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return (X / norm).astype(np.float32), (X_test / norm).astype(np.float32)
 
 
-def catalogued(name: str, published: dict[str, float] | None = None) -> Data:
+def catalogued(name: str, published: dict[str, float] | None = None, target: int = 0) -> Data:
     """A data set of the catalogue, in memory as a caller's rows would be."""
     found = load(name)
     entry, training = found.entry, found.entry.training
@@ -60,5 +61,6 @@ def catalogued(name: str, published: dict[str, float] | None = None) -> Data:
         batch_size=training.batch_size,
         burn_in=training.burn_in,
         large=entry.volumes[2],
+        target=target,
         published=published or {},
     )

@@ -250,6 +250,10 @@ def test_bench_on_built_in_data(tmp_path):
             "--section",
             "noise",
             "--section",
+            "fit",
+            "--section",
+            "batches",
+            "--section",
             "start-up",
             "--output",
             str(output),
@@ -265,8 +269,12 @@ def test_bench_on_built_in_data(tmp_path):
         "training",
         "deltagrad",
         "noise",
+        "fit",
+        "batches",
         "start-up",
     }
+    fits = [row["what"] for row in figures["rows"] if row["section"] == "fit"]
+    assert {what.split(",")[0] for what in fits} == {"fit to 1e-6", "retrain to 1e-6"}
     streams = [row for row in figures["rows"] if row["section"] == "stream"]
     assert len(streams) == 3
     for row in streams:

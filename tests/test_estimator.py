@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import unfit
 from unfit.core.objective import Rows
 from unfit.methods import METHODS
+from unfit.methods.newton import FURTHER
 from unfit.methods.onestep import STREAM_TOLERANCE
 from unfit.step_size import largest_curvature
 
@@ -124,6 +125,9 @@ def test_pickled_models_go_on_forgetting(cancer, method):
     mine, theirs = clf.unlearn([6, 7]).coef_, copy.unlearn([6, 7]).coef_
     if method in ("fisher", "influence"):  # each goes on until it is so near the optimum
         atol = 2 * STREAM_TOLERANCE * clf.tol / clf.l2
+        np.testing.assert_allclose(theirs, mine, rtol=0, atol=atol)
+    elif method == "newton":  # a pickle holds no inverse: another way to the same residual
+        atol = 2 * FURTHER * clf.tol / clf.l2
         np.testing.assert_allclose(theirs, mine, rtol=0, atol=atol)
     else:
         np.testing.assert_array_equal(theirs, mine)

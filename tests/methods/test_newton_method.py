@@ -9,29 +9,9 @@ from sklearn.linear_model import LogisticRegression
 import unfit
 from unfit.core import inexact_newton
 from unfit.core.objective import Rows
-from unfit.engines.cpu import CpuEngine
 from unfit.methods import METHODS, Settings
 from unfit.methods.minimum import Objective, minimize
-
-N, P = 3000, 300
-
-
-class Watched(CpuEngine):
-    """An engine that says how many Hessians were asked for."""
-
-    hessians = 0
-
-    def hessian_sum(self, W, mask=None):
-        self.hessians += 1
-        return super().hessian_sum(W, mask)
-
-
-def wide(classes=2, dtype=np.float32):
-    """Columns of falling size, as many as make a Hessian dearer than products."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((N, P)) / np.sqrt(np.arange(1, P + 1) * 6)
-    codes = np.argmax(X[:, :classes] + 0.1 * rng.standard_normal((N, classes)), axis=1)
-    return Watched(Rows(X.astype(dtype), codes.astype(np.int32), True), classes)
+from watched import N, Watched, wide
 
 
 def rng():

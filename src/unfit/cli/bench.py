@@ -35,7 +35,9 @@ def bench(
     ] = None,
     section: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this section: forgetting, sparse, training ... (repeatable)."),
+        typer.Option(
+            help="Run only this section: forgetting, training, fit, sparse ... (repeatable)."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where to write the figures, as JSON.")] = Path(
         "bench.json"
@@ -51,7 +53,7 @@ def bench(
 
     Ratios above 1 mean that unfit is faster; against a limit, they are the share that is reached;
     against its preparation, how much longer that takes than the request.
-    The full run needs MNIST-b, CIFAR2, COVTYPE and 20 Newsgroups: from the folder named by
+    The full run needs MNIST, MNIST-b, CIFAR2, COVTYPE and 20 Newsgroups: from the folder named by
     UNFIT_DATA, the cache, or the net.
     """
     with errors():
@@ -93,9 +95,15 @@ class _Benchmarks:
         sections = importlib.import_module(f"{root}.sections")
         footprint = importlib.import_module(f"{root}.footprint")
         sparse = importlib.import_module(f"{root}.sparse")
+        newton = importlib.import_module(f"{root}.newton")
         return cls(
             datasets=_modules(root, "datasets"),
-            per_dataset={**sections.PER_DATASET, "memory": footprint.memory},
+            per_dataset={
+                **sections.PER_DATASET,
+                "fit": newton.fit,
+                "batches": newton.batches,
+                "memory": footprint.memory,
+            },
             once={
                 "scaling": sections.scaling,
                 "start-up": footprint.start_up,
@@ -138,8 +146,9 @@ def _measure(
                 data = benchmarks.datasets[name].load()
             except UnfitError as missing:
                 raise Unavailable(f"{missing}, or use --quick") from None
+            offered = getattr(benchmarks.datasets[name], "SECTIONS", benchmarks.per_dataset)
             for section in sections:
-                if section in benchmarks.per_dataset:
+                if section in benchmarks.per_dataset and section in offered:
                     progress.update(task, description=f"{name}: {section}")
                     rows += list(benchmarks.per_dataset[section](data))
         for section in sections:

@@ -69,21 +69,22 @@ class ByProducts(Factor):
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         return np.asarray(self.systems.inverse_fourth_roots(np.array([self.problem]), b[None])[0])
 
+    @classmethod
+    def solve_each(cls, factors: Sequence[Factor], rhs: np.ndarray) -> np.ndarray:
+        systems, problems = cls._shared(factors)
+        return systems.solve(problems, rhs)
 
-def solve_each(factors: Sequence[Factor], rhs: np.ndarray) -> np.ndarray:
-    """H^-1 rhs (k, d), each problem with its factor; in lockstep where products are all we have."""
-    first = factors[0]
-    if isinstance(first, ByProducts):
-        return first.systems.solve(np.arange(len(rhs)), rhs)
-    return np.array([f.solve(g) for f, g in zip(factors, rhs, strict=True)])
+    @classmethod
+    def inverse_fourth_root_each(cls, factors: Sequence[Factor], b: np.ndarray) -> np.ndarray:
+        systems, problems = cls._shared(factors)
+        return systems.inverse_fourth_roots(problems, b)
 
-
-def inverse_fourth_root_each(factors: Sequence[Factor], b: np.ndarray) -> np.ndarray:
-    """H^(-1/4) b (k, d), the same way."""
-    first = factors[0]
-    if isinstance(first, ByProducts):
-        return first.systems.inverse_fourth_roots(np.arange(len(b)), b)
-    return np.array([f.inverse_fourth_root(row) for f, row in zip(factors, b, strict=True)])
+    @staticmethod
+    def _shared(factors: Sequence[Factor]) -> tuple[Systems, np.ndarray]:
+        """The systems that all of them are of: their problems are solved in lockstep."""
+        members = [factor for factor in factors if isinstance(factor, ByProducts)]
+        assert len(members) == len(factors)
+        return members[0].systems, np.array([member.problem for member in members])
 
 
 def guide_of(factors: Sequence[Inverse | Spectrum | Cholesky]) -> Products:

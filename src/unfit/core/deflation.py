@@ -22,7 +22,7 @@ from unfit.core.kernels.parallel import available_threads, run_threads
 
 MOST = 16  # directions
 FEWEST = 4  # with less it is not worth while
-MORE = 8  # that are looked for besides, and dropped
+MORE = 4  # that are looked for besides, and dropped
 _ROUNDS = 2
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
 PRODUCTS = _ROUNDS + 1  # with MOST + MORE vectors each, that a basis costs

@@ -6,7 +6,7 @@ regulariser that leaves with them. Knows core.noise.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -41,6 +41,16 @@ class Factor(ABC):
     @abstractmethod
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         """H^(-1/4) b."""
+
+    @classmethod
+    def solve_each(cls, factors: Sequence["Factor"], rhs: np.ndarray) -> np.ndarray:
+        """H^-1 rhs (k, d), each problem with its factor."""
+        return np.array([f.solve(g) for f, g in zip(factors, rhs, strict=True)])
+
+    @classmethod
+    def inverse_fourth_root_each(cls, factors: Sequence["Factor"], b: np.ndarray) -> np.ndarray:
+        """H^(-1/4) b (k, d), each problem with its factor."""
+        return np.array([f.inverse_fourth_root(row) for f, row in zip(factors, b, strict=True)])
 
 
 class Kept(ABC):

@@ -32,7 +32,7 @@ from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
 
 _SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
-_ALIKE = 20  # vectors that cost as much arithmetic as it costs to read the rows for one
+_MAKING = 8.0  # products of one vector, that the transpose and orthogonal directions cost
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class SparseMatrix:
         if self._directions < FEWEST:
             return None
         vectors = self._directions + MORE
-        several = math.ceil(vectors / self._at_once) + vectors / _ALIKE
-        return math.ceil(PRODUCTS * several / (1 + k / _ALIKE))
+        blocks = PRODUCTS * math.ceil(vectors / self._at_once) * _cost(min(vectors, self._at_once))
+        return math.ceil((blocks + _MAKING) / _cost(k))
 
     def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
         """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
@@ -233,3 +233,8 @@ class Evaluation:
         curvatures = self.curvatures.copy()
         curvatures[places] = 0.0
         return Evaluation(self.values - values, self.gradients - gradients, curvatures)
+
+
+def _cost(vectors: int) -> float:
+    """Of a product with so many vectors, in products with one; as measured on 20 Newsgroups."""
+    return 1.0 if vectors == 1 else 2.2 + vectors / 12

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unfit.core.by_products import inverse_fourth_root_each
 from unfit.core.factors import Factor
 from unfit.core.noise import standard_normal
 from unfit.engines.base import Engine
@@ -47,4 +46,4 @@ class Fisher(OneStep):
         if self.settings.sigma == 0:
             return None
         b = self.settings.sigma * standard_normal(rng, (len(factors), d))
-        return inverse_fourth_root_each(factors, b)
+        return factors[0].inverse_fourth_root_each(factors, b)

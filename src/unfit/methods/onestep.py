@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from unfit.core.by_products import Systems, guide_of, solve_each
+from unfit.core.by_products import Systems, guide_of
 from unfit.core.conjugate_gradients import Products
 from unfit.core.deleted_sums import gradient_and_roots, gradient_by_blas
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, Spectrum, TooFar
@@ -49,10 +49,14 @@ class _Guides:
         self._factors: Sequence[Inverse | Spectrum | Cholesky] | None = kept
         self._guide: Products | None = None
 
+    def lead(self, objective: Objective) -> bool:
+        """Whether there are any, and products cost less than a Hessian."""
+        return self._factors is not None and objective.by_products
+
     @property
-    def guide(self) -> Products | None:
-        if self._guide is None and self._factors is not None:
-            self._guide = guide_of(self._factors)
+    def guide(self) -> Products:
+        if self._guide is None:
+            self._guide = guide_of(self._factors or ())
         return self._guide
 
     def renew(self, factors: Sequence[Factor]) -> None:
@@ -93,7 +97,7 @@ class OneStep(Method):
         target = self.along.remaining * gradient_remaining
         if self.along.deleted:
             target = target + self.along.deleted * gradient_deleted
-        return np.asarray(weights + solve_each(factors, target))
+        return np.asarray(weights + factors[0].solve_each(factors, target))
 
     def noise_of(
         self, factors: Sequence[Factor], d: int, rng: np.random.Generator
@@ -124,7 +128,7 @@ class OneStep(Method):
             gone += len(rows)
         return at if noise is None else with_noise(at, at.weights + noise)
 
-    def _forget(self, at: State, data: Engine, batch: "_Batch") -> tuple[State, np.ndarray | None]:
+    def _forget(self, at: State, data: Engine, batch: _Batch) -> tuple[State, np.ndarray | None]:
         """The state at its next centre, and noise for it if the batch has a generator."""
         W, left, m = at.weights, at.n - len(batch.rows), len(batch.rows)
         known = at.statistics
@@ -140,38 +144,44 @@ class OneStep(Method):
         rows = data.take(batch.rows)
         of_deleted = gradient_of_rows(rows, W, self.settings.l2)
         mask = data.without(np.concatenate([batch.gone, batch.rows]))
+        objective = Objective(data=data, mask=mask, l2=self.settings.l2)
         if self._refines and m <= left and not data.wide(mask):
             try:
-                return self._refined(at, data, rows, mask, of_deleted), None
+                return self._refined(at, objective, rows, of_deleted, batch), None
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
-        objective = Objective(data=data, mask=mask, l2=self.settings.l2)
         weights, noise = self._measured(W, objective, of_deleted, batch)
         return moved(at, weights, left), noise
 
     def _measured(
-        self, W: np.ndarray, objective: Objective, of_deleted: np.ndarray, batch: "_Batch"
+        self, W: np.ndarray, objective: Objective, of_deleted: np.ndarray, batch: _Batch
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """The step by sums over the rows that remain: by products if a guide leads, or Hessians."""
-        guide, sizes = batch.guides.guide, objective.sizes
-        if guide is not None and objective.by_products:
+        if batch.guides.lead(objective):
             _, gradient, products = objective.value_gradient_products(W)
-            exact = objective.data.dtype == np.float64 or self._refines
-            systems = Systems(
-                products=products,
-                guide=guide,
-                precision=PRECISION if exact else ROUGH_PRECISION,
-                most=int(sizes.hessian / sizes.product),
-                dtype=np.dtype(np.float64) if exact else objective.product_dtype,
-            )
+            factors = self._by_products(objective, products, batch.guides)
             try:
-                return self._stepped(W, gradient, of_deleted, systems.factors(len(W)), batch.rng)
+                return self._stepped(W, gradient, of_deleted, factors, batch.rng)
             except TooFar:
                 pass
-        factors = objective.factors(W)
-        batch.guides.renew(factors)
+        made = objective.factors(W)
+        batch.guides.renew(made)
         _, gradient = objective.value_gradient(W)
-        return self._stepped(W, gradient, of_deleted, factors, batch.rng)
+        return self._stepped(W, gradient, of_deleted, made, batch.rng)
+
+    def _by_products(
+        self, objective: Objective, products: Products, guides: _Guides
+    ) -> Sequence[Factor]:
+        """The Hessians by their products, as precise as the rows and what is asked for."""
+        exact = objective.data.dtype == np.float64 or self._refines
+        systems = Systems(
+            products=products,
+            guide=guides.guide,
+            precision=PRECISION if exact else ROUGH_PRECISION,
+            most=int(objective.sizes.hessian / objective.sizes.product),
+            dtype=np.dtype(np.float64) if exact else objective.product_dtype,
+        )
+        return systems.factors(objective.data.k)
 
     def _streams(self, m: int) -> bool:
         """Whether requests of so many rows can follow each other from one point."""
@@ -236,30 +246,47 @@ class OneStep(Method):
         return self.refine and self.settings.sigma == 0
 
     def _refined(
-        self, state: State, data: Engine, rows: Rows, mask: np.ndarray, of_deleted: np.ndarray
+        self,
+        state: State,
+        objective: Objective,
+        rows: Rows,
+        of_deleted: np.ndarray,
+        batch: _Batch,
     ) -> State:
         """The step by products with the Hessian, guided by whatever is known of it."""
         W, left = state.weights, state.n - len(rows)
         ridge = self.settings.l2 * left
         guides, after = self._guides(state, rows)
-        _, gradient, products = data.value_gradient_products(W, mask)
+        _, sums, products = objective.data.value_gradient_products(W, objective.mask)
+        gradient = sums + ridge * W
 
-        def regularised(c: int) -> Product:
-            return lambda v: np.asarray(products(np.array([c]), v[None])[0] + ridge * v)
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        def of_one(c: int) -> Product:
+            return lambda v: np.asarray(regularised(np.array([c]), v[None])[0])
 
         def step(guides: Sequence[Factor]) -> np.ndarray:
             refined = [
-                Refined(guide, regularised(c), float(np.linalg.norm(W[c])))
+                Refined(guide, of_one(c), float(np.linalg.norm(W[c])))
                 for c, guide in enumerate(guides)
             ]
-            return self.step(W, gradient + ridge * W, of_deleted, refined)
+            return self.step(W, gradient, of_deleted, refined)
 
         if guides is not None:
             try:
                 return moved(state, step(guides), left, after)
             except TooFar:
                 pass
-        return moved(state, step(data.factors(W, mask, ridge)), left)
+        if batch.guides.lead(objective):
+            try:
+                factors = self._by_products(objective, regularised, batch.guides)
+                return moved(state, self.step(W, gradient, of_deleted, factors), left)
+            except TooFar:
+                pass
+        made = objective.factors(W)
+        batch.guides.renew(made)
+        return moved(state, step(made), left)
 
     def _guides(
         self, state: State, rows: Rows
