@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from unfit.core.by_products import solve_each
 from unfit.core.factors import Cholesky
 from unfit.core.metrics import Quality, quality
 from unfit.core.objective import Rows
@@ -46,7 +45,8 @@ def distance_left(
         return bound, state
     left: Sequence[np.ndarray] | np.ndarray
     if data.wide(mask):  # no Hessian is to be made of so many columns
-        left = solve_each(data.factors(W, mask, ridge), gradient)
+        factors = data.factors(W, mask, ridge)
+        left = factors[0].solve_each(factors, gradient)
     elif state.stale_inverse is not None:
         left = [stale.inverse @ g for stale, g in zip(state.stale_inverse, gradient, strict=True)]
     else:
