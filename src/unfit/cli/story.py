@@ -171,7 +171,7 @@ def customers(cast: Cast = WHOLE, seed: int = 0) -> pa.Table:
     who = rng.integers(0, cast.customers, n)
     age = rng.normal(45, 14, cast.customers).clip(18, 90).round()[who]
     use = rng.gamma(2.0, 12.0, n).round(1)
-    price = (9.79 + 0.4 * use + rng.normal(0, 6, n)).clip(5).round(2)
+    price = (9.83 + 0.4 * use + rng.normal(0, 6, n)).clip(5).round(2)
     plan = rng.choice(["basic", "family", "pro"], n, p=[0.5, 0.3, 0.2])
     region = rng.choice(["north", "south", "east", "west"], cast.customers)[who]
     town = rng.integers(0, cast.towns, cast.customers)[who]

@@ -1,8 +1,11 @@
 """The pipeline over time: a stream of deletion batches under several policies.
 
-One process, alone: every batch is retrained once (that is what always-retraining costs, and the
-model that disparity is measured against); then each policy unlearns it, is told what the pipeline
-would tell it, and decides. The steps and the decision are those that the workspace uses.
+One process, alone: every batch is retrained once by SGD (that is what always-retraining costs, and
+the model that disparity is measured against); then each policy unlearns it, is told what the
+pipeline would tell it, and decides. The steps and the decision are those that the workspace uses.
+A policy that retrains now and then does so by Newton's method from the weights at hand, and its
+rehearsal is one unlearning and one such retraining. `refit` unlearns nothing: every batch is
+answered by scikit-learn's lbfgs, started from the weights before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,6 +17,7 @@ import numpy as np
 
 from unfit.core.metrics import accuracy_disparity, accuracy_error
 from unfit.core.objective import Rows
+from unfit.engines.base import Engine
 from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS, Contender
 from unfit.experiments.randomness import generator
@@ -24,7 +28,7 @@ from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
 from unfit.lifecycle.scores import TestScores
-from unfit.methods import Method, State
+from unfit.methods import METHODS, Method, Settings, State
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,10 @@ class Retrained:
     deletion: Deletion
     weights: np.ndarray
     seconds: float
+
+
+REFIT = "refit"  # not a policy of ours: scikit-learn's lbfgs, warm, at every batch
+REFIT_TOL = 1e-6
 
 
 def policy_of(name: str) -> Policy:
@@ -54,7 +62,12 @@ def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, di
         _retrain(workbench, workbench.deletion(law, fraction, seed)) for fraction in fractions
     ]
     for name in dict.fromkeys(run.policy for run in runs):
-        for number, row in enumerate(_one(workbench, contender, opened, name, retrained), 1):
+        rows = (
+            _refits(workbench, opened, retrained)
+            if name == REFIT
+            else _one(workbench, contender, opened, name, retrained)
+        )
+        for number, row in enumerate(rows, 1):
             if (name, number) in wanted:
                 yield wanted[name, number], row
 
@@ -74,6 +87,10 @@ def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Re
     state = workbench.trained_by(contender, 0.0, seed)
     right = correct(state.weights, test)
     rng = generator("rehearsal", workbench.name, law, seed)
+
+    def retrain(left: Engine) -> np.ndarray:
+        return _newton(left, state.weights)
+
     start = perf_counter()
     baseline = rehearse(
         method,
@@ -84,6 +101,7 @@ def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Re
         rng,
         theta=entry.theta,
         target=entry.target,
+        retrain=retrain,
     )
     seconds = perf_counter() - start
     model = TrainedModel(
@@ -96,6 +114,13 @@ def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Re
         initially_correct=right,
     )
     return Rehearsed(model, seconds)
+
+
+def _newton(data: Engine, start: np.ndarray) -> np.ndarray:
+    """Retrained on the rows that remain, from given weights."""
+    return METHODS["retrain"](Settings(tol=REFIT_TOL)).optimum(
+        data, generator("newton"), start=start
+    )
 
 
 def _retrain(workbench: Workbench, deletion: Deletion) -> Retrained:
@@ -139,8 +164,14 @@ def _one(
         verdict = decide(policy, done.facts)
         data.forget(batch)
         updated, state = done.state.weights, done.state
+        retraining = 0.0
         if verdict.retrain:
-            state = State(contender.name, after.weights, data.n_remaining)
+            weights, retraining = after.weights, after.seconds
+            if not isinstance(policy, Always):
+                start = perf_counter()
+                weights = _newton(data, state.weights)
+                retraining = perf_counter() - start
+            state = State(contender.name, weights, data.n_remaining)
             right = test.correct(state.weights)
             baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
             model = replace(model, initially_correct=right, baseline=baseline)
@@ -149,7 +180,7 @@ def _one(
         state = method.prepare(state, data)
         preparing = perf_counter() - start
         model = replace(model, state=state)
-        cost += after.seconds if verdict.retrain else 0.0
+        cost += retraining
         cost += 0.0 if isinstance(policy, Always) else unlearning + preparing
         best, now = workbench.accuracy(after.weights), workbench.accuracy(state.weights)
         yield {
@@ -158,6 +189,7 @@ def _one(
             "seconds_unlearn": unlearning,
             "seconds_prepare": preparing,
             "seconds_retrain_sgd": after.seconds,
+            "seconds_retrain": retraining,
             "seconds_rehearsal": opened.seconds,
             "seconds_total": cost,
             "acc_test_unlearned": workbench.accuracy(updated),
@@ -173,3 +205,71 @@ def _one(
             "slope": model.baseline.slope,
             "seconds_spent": after.seconds + unlearning + preparing,
         }
+
+
+def _refits(
+    workbench: Workbench, opened: Rehearsed, retrained: Sequence[Retrained]
+) -> Iterator[dict[str, Any]]:
+    """Every batch answered by a refit of scikit-learn's, each problem from its weights before.
+
+    What is counted is fitting alone: to take the rows out is off the clock.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    data = workbench.engine.shared()
+    l2, weights, cost, gone = Settings().l2, opened.model.state.weights, 0.0, 0
+    models = []
+    for w in weights:
+        one = LogisticRegression(
+            tol=REFIT_TOL, max_iter=10_000, fit_intercept=False, warm_start=True
+        )
+        one.coef_, one.intercept_, one.classes_ = w[None], np.zeros(1), np.array([0, 1])
+        models.append(one)
+    for after in retrained:
+        data.forget(after.deletion.rows[gone:])
+        gone = len(after.deletion.rows)
+        rows = data.take(data.remaining)
+        X = (
+            np.column_stack([rows.X, np.ones(len(rows), rows.X.dtype)])
+            if rows.intercept
+            else rows.X
+        )
+        targets = rows.targets(data.k).astype(np.int64)
+        start = perf_counter()
+        for c, one in enumerate(models):
+            one.set_params(C=1 / (l2 * len(rows))).fit(X, targets[:, c])
+        seconds = perf_counter() - start
+        cost += seconds
+        weights = np.array([one.coef_[0] for one in models])
+        yield _refitted(workbench, opened, after, weights, {"cost": cost, "seconds": seconds})
+
+
+def _refitted(
+    workbench: Workbench,
+    opened: Rehearsed,
+    after: Retrained,
+    weights: np.ndarray,
+    took: dict[str, float],
+) -> dict[str, Any]:
+    """The row of a refit, in the words of the other policies; what it has not is 0."""
+    best, now = workbench.accuracy(after.weights), workbench.accuracy(weights)
+    deleted = (workbench.accuracy_deleted(w, after.deletion) for w in (after.weights, weights))
+    return {
+        "deleted": len(after.deletion.rows),
+        "retrained": True,
+        "seconds_unlearn": 0.0,
+        "seconds_prepare": 0.0,
+        "seconds_retrain_sgd": after.seconds,
+        "seconds_retrain": took["seconds"],
+        "seconds_rehearsal": 0.0,
+        "seconds_total": took["cost"],
+        "acc_test_unlearned": now,
+        "acc_test_employed": now,
+        "acc_test_retrained": best,
+        "acc_err": accuracy_error(best, now),
+        "acc_err_init": 0.0,
+        "acc_dis": accuracy_disparity(*deleted),
+        "estimate": 0.0,
+        "slope": opened.model.baseline.slope,
+        "seconds_spent": after.seconds + took["seconds"],
+    }

@@ -123,10 +123,12 @@ def rehearse(
     *,
     theta: float = THETA,
     target: int | None = None,
+    retrain: Callable[[Engine], np.ndarray] | None = None,
 ) -> Baseline:
     """Learn c: delete theta of the rows from one class, unlearn and retrain, compare.
 
-    target: the class; by default the largest.
+    target: the class; by default the largest. retrain: weights for the rows that remain; by default
+    as the method trains, from the weights at hand where its solver can.
 
     Differences finer than one test row or one deleted row cannot be seen, so both errors are
     taken to be at least that: c is neither infinite nor zero by accident.
@@ -151,10 +153,12 @@ def rehearse(
     updated = method.unlearn(method.prepare(state, data), data, deleted, rng)
     without = data.shared()
     without.forget(deleted)
-    if method.settings.sigma > 0:
+    if retrain is not None:
+        retrained = retrain(without)
+    elif method.settings.sigma > 0:
         retrained = method.train(without, rng).weights
     else:
-        retrained = method.optimum(without, rng)
+        retrained = method.optimum(without, rng, start=state.centre)
     gone = data.take(deleted)
     of_updated = accuracy(predict(gone.X, updated.weights), gone.codes)
     of_retrained = accuracy(predict(gone.X, retrained), gone.codes)

@@ -8,9 +8,11 @@ from matplotlib.lines import Line2D
 
 from unfit.experiments.figures.look import SOFT, legend, panels, percent_axis, seconds_axis
 from unfit.experiments.findings import Findings, Subject
+from unfit.experiments.streaming import REFIT
 
 COLOURS = ("#000000", "#D55E00", "#009E73", "#0072B2", "#CC79A7", "#E69F00")
 STYLES: tuple[Any, ...] = ("-", "-", "--", "-.", ":", "--")
+FIRST = ("always", REFIT, "never")  # of the policies; then thresholds
 ROWS = (
     "seconds spent so far",
     "accuracy of the\nactive model, test rows",
@@ -42,12 +44,15 @@ def pipeline(findings: Findings) -> Figure:
     return figure
 
 
-def _rank(policy: str) -> tuple[bool, bool, float]:
-    threshold = float(policy.rstrip("%")) if "%" in policy else 0.0
-    return policy != "always", policy != "never", threshold
+def _rank(policy: str) -> tuple[int, float]:
+    if policy in FIRST:
+        return FIRST.index(policy), 0.0
+    return len(FIRST), float(policy.rstrip("%")) if "%" in policy else 0.0
 
 
 def _named(policy: str) -> str:
+    if policy == REFIT:
+        return "warm refit (scikit-learn)"
     return f"threshold {policy}" if "%" in policy else f"{policy} retrain"
 
 
@@ -64,11 +69,11 @@ def _column(axes: list[Axes], findings: Findings, subject: Subject, policies: li
             "linewidth": 1.3,
         }
         for axis, measure in zip(axes, measures, strict=True):
-            if policy == "always" and measure in ("acc_dis", "estimate"):
+            if policy in ("always", REFIT) and measure in ("acc_dis", "estimate"):
                 continue  # what it would have let through is of no interest: it never does
             axis.plot(here["fraction"], here[measure], **look)
             again = here[here["retrained"].astype(bool)]
-            if policy != "always":
+            if policy not in ("always", REFIT):
                 axis.plot(
                     again["fraction"],
                     again[measure],
