@@ -49,9 +49,13 @@ def test_a_method_that_counts_rows_instead_of_weights_is_caught():
     class CountsRows(METHODS["retrain"]):
         name = "counts-rows"
 
-        def ridge(self, data, mask=None):
-            rows = data.n_remaining if mask is None else np.count_nonzero(mask)
-            return self.settings.l2 * rows
+        def unlearn(self, state, data, deleted, rng):
+            mask, W = data.without(deleted), state.centre
+            ridge = self.settings.l2 * np.count_nonzero(mask)
+            gradient = data.gradient_sum(W, mask) + ridge * W
+            factors = data.factors(W, mask, ridge)
+            steps = [f.solve(g) for f, g in zip(factors, gradient, strict=True)]
+            return State(self.name, W - steps, state.n - len(deleted))
 
     with pytest.raises(AssertionError, match="weights are not repetitions"):
         check_weights_and_penalties(CountsRows, CASES[2])
