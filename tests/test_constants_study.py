@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import people
-from unfit.core import exact
+from unfit.data import exact_sums
 from unfit.data.constants import mean_and_deviation
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
@@ -23,7 +23,7 @@ import constants_study as study
 @given(st.lists(st.floats(-1e6, 1e6, width=32) | st.just(float("nan")), max_size=50))
 def test_its_fit_is_not_ours_and_says_the_same(values: list[float]) -> None:
     column = np.array(values, np.float32)
-    (known,), (total,), (square,) = exact.sums(column[:, None])
+    (known,), (total,), (square,) = exact_sums.sums(column[:, None])
     found = study.reference_number(column, 3)
     assert (found.mean, found.deviation) == mean_and_deviation(known, total, square, 3)
 

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from unfit.core import exact
 from unfit.core.kernels import kernels_loaded
+from unfit.data import exact_sums
 from unfit.store.records import Times
 
 
@@ -104,5 +104,5 @@ def _load_encoding_kernels() -> None:
     few = np.zeros((2, 1), np.float32)
     for writeable in (True, False):  # they are two kinds to numba
         few.flags.writeable = writeable
-        exact.sums(few)
-        exact.square_lengths(few)
+        exact_sums.sums(few)
+        exact_sums.square_lengths(few)

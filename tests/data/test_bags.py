@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unfit.core.exact import square_lengths
 from unfit.data import bags
 from unfit.data.columns import Column
 from unfit.data.constants import Sizes, Sums, fit, fitted_columns, size_of_values
 from unfit.data.csr import Csr, stacked
 from unfit.data.encoding import Encoding
+from unfit.data.exact_sums import square_lengths
 from unfit.data.objects import pairs_of
 from unfit.data.raw_rows import RawRows
 from unfit.data.reader import Reader

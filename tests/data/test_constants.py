@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unfit.core import exact
+from unfit.data import exact_sums
 from unfit.data.categories import Choices, kept_categories, rounded_counts
 from unfit.data.columns import Column
 from unfit.data.constants import (
@@ -48,7 +48,7 @@ def reference(values: list[float], min_rows: int) -> tuple[Fraction, Fraction]:
 
 @given(st.lists(numbers, max_size=40), st.integers(1, 4))
 def test_means_and_deviations_are_those_of_fractions(values: list[float], min_rows: int) -> None:
-    (known,), (total,), (square,) = exact.sums(np.array(values, np.float32)[:, None])
+    (known,), (total,), (square,) = exact_sums.sums(np.array(values, np.float32)[:, None])
     exactly = [Fraction(float(np.float32(v))) for v in values if v == v]
     assert known == len(exactly)
     assert Fraction(total, 2**149) == sum(exactly)
@@ -81,7 +81,7 @@ def test_erased_rows_leave_no_trace_in_the_sums(data: st.DataObject) -> None:
 
 def test_sums_of_blocks_are_sums_of_all() -> None:
     rng = np.random.default_rng(0)
-    n = exact.BLOCK + 1000
+    n = exact_sums.BLOCK + 1000
     values = (rng.standard_normal((n, 3)) * 10.0 ** rng.integers(-30, 30, (n, 3))).astype("f4")
     values[rng.random((n, 3)) < 0.1] = np.nan
     codes = rng.integers(0, 5, (n, 1))
@@ -178,5 +178,5 @@ def test_the_card_says_that_the_fill_of_a_boolean_is_fitted_and_rounds_it() -> N
 
 @pytest.mark.parametrize("value", [0.0, 123457.0, -1e30])
 def test_a_column_of_one_value_is_centred_and_not_scaled(value: float) -> None:
-    (known,), (total,), (square,) = exact.sums(np.full((50, 1), value, np.float32))
+    (known,), (total,), (square,) = exact_sums.sums(np.full((50, 1), value, np.float32))
     assert mean_and_deviation(known, total, square, 10) == (np.float32(value), 1.0)

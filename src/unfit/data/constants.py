@@ -2,7 +2,7 @@
 
 A mean that was fitted with a person in it gives the person away: the mean before times n, less the
 mean after times n - 1, is their value. So constants are rounded, and made of sums that rows can be
-taken out of without a trace (core.exact):
+taken out of without a trace (data.exact_sums):
 
     deviation   rounded to a power of two 2^k
     mean        rounded to a multiple of 2^k / 8
@@ -14,7 +14,7 @@ taken out of without a trace (core.exact):
                 largest values, rounded down to a power of two. No shift: zeros stay zeros
 
 `fitted(...)` depends on nothing but the sums and the columns: not on who has left, nor in which
-order. Knows core.exact and data.encoding.
+order. Knows data.exact_sums and data.encoding.
 """
 
 import math
@@ -25,12 +25,12 @@ from typing import Literal
 
 import numpy as np
 
-from unfit.core.exact import UNIT, square_lengths, sums
 from unfit.data.bags import one_of
 from unfit.data.categories import Choices, Texts
 from unfit.data.columns import BAGS, NUMBERS, Column
 from unfit.data.csr import Csr
 from unfit.data.encoding import Encoded, Encoding, Rows
+from unfit.data.exact_sums import UNIT, square_lengths, sums
 from unfit.data.raw_rows import RawRows
 
 Blocks = Callable[[], Iterator[RawRows]]
@@ -45,7 +45,7 @@ _ROUNDS_UP = np.exp2((np.arange(-3, 1) - 0.5) / 4)
 class Sums:
     """What constants are made of, exactly; rows can be added and taken away.
 
-    known, totals, squares: by number or boolean column, see core.exact. categories: rows by raw
+    known, totals, squares: by number or boolean column, see exact_sums. categories: rows by raw
     code, for each category column. largest: rows by the exponent of their largest value, for each
     sparse or hashed column. lengths: rows by k where their encoded length, before the norm bound,
     rounds to 2^(k / 8); only where a norm is fitted.

@@ -308,12 +308,14 @@ class OneStep(Method):
     ) -> State:
         """The optimum of what remains, by a guide and a pass or two."""
         W, left, d = state.weights, state.n - len(rows), objective.data.d
+        data, mask = objective.data, objective.mask
+        ridge = self.ridge(data, mask)
 
         def gradient(weights: np.ndarray) -> np.ndarray:
-            return objective.value_gradient(weights)[1]
+            return np.asarray(data.gradient_sum(weights, mask) + ridge * weights)
 
         def fresh(weights: np.ndarray) -> Guide:
-            return [factor.solve for factor in objective.factors(weights)]
+            return [factor.solve for factor in data.factors(weights, mask, ridge)]
 
         after = self._inverses(state, objective, rows)
         guide = fresh(W) if after is None else [one.inverse.dot for one in after]
