@@ -24,10 +24,9 @@ from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
 from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.drift import measured
-from unfit.lifecycle.pipeline import TrainedModel, correct, rehearse, step
+from unfit.lifecycle.pipeline import TestScores, TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
-from unfit.lifecycle.scores import TestScores
 from unfit.methods import METHODS, Method, Settings, State
 
 

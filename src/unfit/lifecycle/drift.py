@@ -14,8 +14,7 @@ from unfit.core.factors import Cholesky
 from unfit.core.metrics import Quality, log_loss, quality
 from unfit.core.predictions import class_probabilities
 from unfit.engines.base import Engine
-from unfit.lifecycle.pipeline import Step, TrainedModel
-from unfit.lifecycle.scores import TestScores
+from unfit.lifecycle.pipeline import Step, TestScores, TrainedModel
 from unfit.methods.base import Method, State
 
 _CLOSE = 1e-3  # a bound so small needs no better estimate

@@ -12,14 +12,14 @@ import numpy as np
 
 from unfit.core.metrics import accuracy, accuracy_disparity, sape
 from unfit.core.objective import Rows
-from unfit.core.predictions import predict
+from unfit.core.predictions import margins, predict, predicted_classes
 from unfit.engines.base import Engine
 from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
-from unfit.lifecycle.scores import TestScores
 from unfit.methods.base import Method, State
 from unfit.progress import ProgressCallback
 
+_KEPT = 3  # weights: the old ones, the new ones before noise, and as released
 Phase = Callable[[str], AbstractContextManager[None]]  # what is done goes on within it
 
 
@@ -47,6 +47,34 @@ class Baseline:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "Baseline":
         return cls(**fields)
+
+
+class TestScores:
+    """Margins of the test rows under the weights that were asked for last, each computed once.
+
+    An erasure asks for those of the new weights several times (accuracy, log-loss, what is shown),
+    and for those of the old ones, which the erasure before has asked for.
+    """
+
+    __test__ = False  # to pytest: this is no class of tests
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._kept: list[tuple[np.ndarray, np.ndarray]] = []  # the last one asked for comes last
+
+    def margins(self, weights: np.ndarray) -> np.ndarray:
+        """(n, k) of all rows: to copy the chosen ones would take longer."""
+        for place, (known, found) in enumerate(self._kept):
+            if known is weights or np.array_equal(known, weights):
+                self._kept.append(self._kept.pop(place))
+                return found
+        found = margins(self.rows.X, weights)
+        self._kept = [*self._kept[1 - _KEPT :], (weights, found)]
+        return found
+
+    def correct(self, weights: np.ndarray) -> np.ndarray:
+        """Which rows are predicted right, (n,) bool."""
+        return np.asarray(predicted_classes(self.margins(weights)) == self.rows.codes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,7 @@ from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
 from unfit.engines.base import Engine, make_engine
 from unfit.errors import Damaged
-from unfit.lifecycle.pipeline import Baseline, TrainedModel, correct
-from unfit.lifecycle.scores import TestScores
+from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, Method, Settings, State
 from unfit.store.artifacts import Artifacts
