@@ -49,7 +49,7 @@ WHOLE = Cast(
     contracts=300_000,
     towns=150,
     devices=60,
-    waves=(("random", 40, 1), ("targeted", 20, 15), ("informed", 40, 15)),
+    waves=(("random", 40, 1), ("targeted", 20, 8), ("informed", 40, 8)),
 )
 QUICK = Cast(
     customers=6_000,

@@ -50,9 +50,9 @@ class Baseline:
 
 
 class TestScores:
-    """Test rows and what weights say of them, for the weights that were asked for last.
+    """Margins of the test rows under the weights that were asked for last, each computed once.
 
-    An erasure asks for those of the new weights several times (accuracy, log-loss, what is shown)
+    An erasure asks for those of the new weights several times (accuracy, log-loss, what is shown),
     and for those of the old ones, which the erasure before has asked for.
     """
 
