@@ -32,7 +32,9 @@ def test_the_costs_are_those_of_the_formulae():
     assert found.hessian == 2 * (10_000 * 1000 * 1000 / 4 + 1000**3 / 3)
     assert found.sample == 2000
     assert found.guide == 2 * (2000 * 1000 * 1000 / 4 + 1000**3 / 3)
-    assert found.products_per_guide() == -(-found.guide // found.product)
+    assert found.products_per_guide() == FEWEST_PRODUCTS > found.guide / found.product
+    wider = sizes(10_000, 3072)
+    assert wider.products_per_guide() == -(-wider.guide // wider.product)
     assert PRODUCTS_PER_HESSIAN * found.product < found.hessian
 
 

@@ -19,7 +19,7 @@ NARROW = 256  # columns, below which a Hessian is cheap, and its steps fear no b
 KERNEL = 1.25
 PRODUCTS_PER_HESSIAN = 8  # fits of images take 30 to 50 products where 5 to 6 Hessians do
 SAMPLE_PER_COLUMN = 2  # rows of a sample, of which the Hessian guides well
-FEWEST_PRODUCTS = 12  # before a sample is looked at: weights have moved on from the start then
+FEWEST_PRODUCTS = 64  # before a sample is looked at: fits of images end sooner
 _STEPS = 5  # that share a matrix of products of rows
 
 
