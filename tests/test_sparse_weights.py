@@ -1,4 +1,4 @@
-"""Sample weights, C and a free intercept with sparse rows: what dense rows give."""
+"""Sample weights, C and a free intercept with sparse rows; words that only the forgotten used."""
 
 import numpy as np
 import pytest
@@ -48,3 +48,14 @@ def test_a_weight_of_two_is_the_row_twice_and_zero_is_no_row(weighted) -> None:
     weighed.unlearn(gone)
     repeated.unlearn(np.flatnonzero(np.isin(places, gone)))
     np.testing.assert_allclose(weighed.coef_, repeated.coef_, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["fisher", "influence", "newton", "retrain"])
+def test_a_column_that_only_the_forgotten_had_has_no_weight(weighted, method) -> None:
+    X, y, _ = weighted
+    X = X.tolil()
+    X[:, 7] = 0.0
+    X[[3, 5], 7] = 1.5
+    clf = unfit.LogisticRegression(method).fit(X.tocsr(), y)
+    assert clf.unlearn([3]).coef_[:, 7].any()
+    assert not clf.unlearn([5]).coef_[:, 7].any()

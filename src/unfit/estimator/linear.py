@@ -25,6 +25,7 @@ from unfit.estimator.weighting import (
 )
 from unfit.fitted_steps import sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Settings
+from unfit.methods.base import without_traces
 from unfit.progress import ProgressCallback
 from unfit.selection import Labels, positions, some
 
@@ -237,6 +238,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         if self._releases is not None:
             published = self._releases.publish(before, state, self._data, deleted, read)
             self._releases, state, self.certificate_ = published
+        else:
+            state = without_traces(state, self._fitted, self._data.emptied_columns(deleted))
         leaving = _counted(self._data, deleted, len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving

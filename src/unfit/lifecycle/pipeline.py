@@ -5,7 +5,7 @@ Rows, randomness and everything else are handed in. May know methods, engines an
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from unfit.core.predictions import margins, predict, predicted_classes
 from unfit.engines.base import Engine
 from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
-from unfit.methods.base import Method, State
+from unfit.methods.base import Method, State, without_traces
 from unfit.progress import ProgressCallback
 
 _KEPT = 3  # weights: the old ones, the new ones before noise, and as released
@@ -205,16 +205,6 @@ def rehearse(
     )
 
 
-def _without_traces(state: State, method: Method, columns: np.ndarray) -> State:
-    """The weights of columns in which nobody has a value are zero, as a training makes them, and
-    not what a step has left of them; noise hides that anyway."""
-    if len(columns) == 0 or method.settings.sigma > 0:
-        return state
-    weights = state.weights.copy()
-    weights[:, columns] = 0.0
-    return replace(state, weights=weights)
-
-
 def step(
     model: TrainedModel,
     deleted: np.ndarray,
@@ -234,7 +224,7 @@ def step(
     if len(deleted) and not emptied:
         with phase("unlearn"):
             state = model.method.unlearn(state, data, deleted, rng)
-            state = _without_traces(state, model.method, data.emptied_columns(deleted))
+            state = without_traces(state, model.method, data.emptied_columns(deleted))
     initial = float(model.initially_correct[held_out].mean())
     now = float(model.test.correct(state.weights)[held_out].mean())
     error = sape(initial, now)

@@ -528,3 +528,13 @@ def moved(
         linear_term=state.linear_term,
         stream=stream,
     )
+
+
+def without_traces(state: State, method: Method, columns: np.ndarray) -> State:
+    """The weights of columns in which nobody has a value are zero, as a training makes them, and
+    not what a step has left of them; noise hides that anyway."""
+    if len(columns) == 0 or method.settings.sigma > 0:
+        return state
+    weights = state.weights.copy()
+    weights[:, columns] = 0.0
+    return replace(state, weights=weights)
