@@ -50,8 +50,8 @@ def refused(estimator):
 
 @parametrize_with_checks(
     [
-        *(model(name) for name in METHODS),
-        model(dtype="float64"),
+        *(model(name, tol=1e-12) for name in METHODS),
+        model(dtype="float64", tol=1e-12),
         unfit.LogisticRegression(C=1.0, penalize_intercept=False, tol=1e-12),
         unfit.RidgeClassifier(dtype="float64"),
         unfit.LinearSVC(dtype="float64"),

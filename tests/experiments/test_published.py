@@ -56,7 +56,7 @@ def test_a_subset_of_higgs_is_trained_for_as_many_steps_as_the_whole():
 
 def test_mnist_s_estimate_is_judged_at_the_published_fractions():
     class Ten:
-        name = "mnist"
+        name, sparse = "mnist", False
 
         class data:  # noqa: N801
             entry, n = CATALOG["mnist"], 60_000

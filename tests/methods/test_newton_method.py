@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import unfit
 from unfit.core import inexact_newton
 from unfit.core.objective import Rows
+from unfit.core.penalty import Penalty
 from unfit.methods import METHODS, Settings
 from unfit.methods.minimum import Objective, minimize
 from watched import N, Watched, wide
@@ -100,7 +101,7 @@ def test_the_number_of_steps_and_the_residual_can_be_set():
 
 @pytest.mark.parametrize(("l2", "hard"), [(1e-6, True), (1e-2, False)])
 def test_a_sample_never_doubles_the_work_and_easy_fits_take_none(l2, hard):
-    objective = Objective(data=wide(), mask=None, l2=l2)
+    objective = Objective(data=wide(), mask=None, penalty=Penalty(l2))
     found = minimize(objective, 1e-6)
     start = np.zeros_like(found.weights)
     plain = inexact_newton.minimize(objective.value_gradient_products, start, 1e-6 * N)

@@ -56,15 +56,26 @@ def check_weights(make: Callable[[Rows, int], Engine], case: Case) -> None:
     pairs = zip(weighted.value_gradient_sum(W), repeated.value_gradient_sum(W), strict=True)
     for one, other in pairs:
         require_same(one, other, case.tolerance, "sums over weighted rows")
-    one, other = weighted.hessian_sum(W), repeated.hessian_sum(W)
-    require_same(one, other, case.tolerance, "Hessian sums over weighted rows")
-    some = np.arange(0, 400, 7)
-    copies = np.flatnonzero(np.isin(np.repeat(np.arange(400), times), some))
-    pairs = zip(weighted.sums_of(W, some), repeated.sums_of(W, copies), strict=True)
-    for one, other in pairs:
-        require_same(one, other, case.tolerance, "sums over some weighted rows")
+    problems, V = np.arange(weighted.k), rng(2).standard_normal(W.shape)
+    one, other = (data.value_gradient_products(W)[2](problems, V) for data in (weighted, repeated))
+    require_same(one, other, case.tolerance, "products with weighted rows")
+    if weighted.forms_hessian:
+        _check_weighted_hessians(weighted, repeated, times, case.tolerance)
     left = pickle.loads(pickle.dumps(weighted))
     assert left.total_weight() == times.sum(), "a pickle loses the sample weights"
+
+
+def _check_weighted_hessians(
+    weighted: Engine, repeated: Engine, times: np.ndarray, tolerance: float
+) -> None:
+    W = rng(1).standard_normal((weighted.k, weighted.d)) / 10
+    one, other = weighted.hessian_sum(W), repeated.hessian_sum(W)
+    require_same(one, other, tolerance, "Hessian sums over weighted rows")
+    some = np.arange(0, len(times), 7)
+    copies = np.flatnonzero(np.isin(np.repeat(np.arange(len(times)), times), some))
+    pairs = zip(weighted.sums_of(W, some), repeated.sums_of(W, copies), strict=True)
+    for one, other in pairs:
+        require_same(one, other, tolerance, "sums over some weighted rows")
 
 
 def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> None:
