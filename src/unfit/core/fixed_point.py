@@ -32,7 +32,8 @@ from unfit.core.statistics import Statistics, gradient_of_rows
 NARROW = 256  # columns up to which a Hessian is factorised at every request
 ROUGH = 1e-4  # of a gradient, which products with a float32 inverse may leave
 _LISTED = 0.25  # rows that have left, for each column, until the inverse is brought up to date
-_AT_ONCE = 0.5  # rows of one request, for each column, beyond which another way is cheaper
+_AT_ONCE = 0.5  # rows of one request, for each column, beyond which another way is cheaper,
+_OF_A_PASS = 8.0  # and rows times columns for each row that remains: then another pass costs less
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class FixedPoint:
             reduced = self.statistics.minus(going)
             return replace(self, statistics=reduced, n=reduced.n, now=reduced.gradient_sum)
         d = self.weights.shape[1]
-        if len(rows) > _AT_ONCE * d:
+        if len(rows) > _AT_ONCE * d or len(rows) * d > _OF_A_PASS * self.n:
             raise TooFar
         if len(self.left[0]) + len(rows) > _LISTED * d and len(self.left[0]):
             return self._up_to_date().without(rows)

@@ -29,7 +29,6 @@ from unfit.core.statistics import Statistics, gradient_of_rows
 from unfit.engines.base import Engine
 
 _GROWTH = 2.0  # of the energy, until the ratio is measured
-_CAREFUL = 1.25  # times what is expected
 _WORTH = 0.1  # of the tolerance, from which a measured residual is corrected
 _SHRINKS = 0.1  # what a correction leaves of the residual, while that was not seen
 _LEADS = 0.5  # an old inverse must shrink the residual at least so much
@@ -186,7 +185,7 @@ class Stream:
             return math.inf if step.energy > _GROWTH * self.first else 0.0
         more = step.beyond(self.corrected)
         growth = math.sqrt(max(1.0, more / max(self.measured, 1e-300)))
-        return _CAREFUL * self.ratio * growth * more
+        return self.ratio * growth * more
 
     def _measured(self, request: Departure, step: _Step) -> "tuple[np.ndarray, Stream]":
         """One pass: the residual, which is corrected unless it is nothing. More passes where the
@@ -196,7 +195,7 @@ class Stream:
         seen = max(step.beyond(self.corrected), 1e-300)
         after, weights = self, point.weights + step.step + self.correction
         length, before = math.sqrt(step.energy), math.inf
-        shrinks = _SHRINKS if self.shrinks is None else _CAREFUL * self.shrinks * length
+        shrinks = _SHRINKS if self.shrinks is None else self.shrinks * length
         for _ in range(_MOST_PASSES):
             gradient = request.gradient(weights, point.statistics.penalty)
             residual = float(np.linalg.norm(gradient))
