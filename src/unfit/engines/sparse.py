@@ -16,6 +16,7 @@ from scipy import sparse
 from unfit.core.by_products import Systems
 from unfit.core.conjugate_gradients import Guide, Offer, unguided
 from unfit.core.factors import Factor
+from unfit.core.kernels.sparse import count_columns
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
 from unfit.core.sparse_rows import SparseRows, sparse_rows
@@ -107,9 +108,11 @@ class SparseEngine(Engine):
 
     def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
         if self._values_in_columns is None:
-            inside = np.repeat(self.remaining, np.diff(self.rows.indptr))
-            indices, p = self.rows.indices[inside], self.rows.shape[1]
-            self._values_in_columns = np.bincount(indices, minlength=p)
+            counts, gone = np.zeros(self.rows.shape[1], np.int64), np.flatnonzero(~self.remaining)
+            count_columns(self.rows.indices, counts)
+            if gone.size:
+                counts -= np.bincount(self.take(gone).indices, minlength=len(counts))
+            self._values_in_columns = counts
         columns, values = np.unique(self.take(rows).indices, return_counts=True)
         return np.asarray(columns[self._values_in_columns[columns] == values])
 
