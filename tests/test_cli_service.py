@@ -126,6 +126,7 @@ def test_a_port_that_is_taken_or_an_address_that_is_not_ours(kept: Kept) -> None
         assert run(kept, "serve", *wrong).exit_code == 2
 
 
+@pytest.mark.slow
 def test_the_first_time_a_token_for_everything_is_shown_and_never_again(tmp_path: Path) -> None:
     kept = make(tmp_path / "w", None)
 

@@ -49,6 +49,7 @@ def test_import_compiles_nothing_and_pulls_in_no_extra():
     assert python(code) == "[]"
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing():
     python(COUNT.format(body=FIT))
     assert python(COUNT.format(body=FIT)) == "0"

@@ -31,7 +31,7 @@ numbers = st.one_of(
 
 def reference(values: list[float], min_rows: int) -> tuple[Fraction, Fraction]:
     """The rounded mean and deviation by the definition, in fractions."""
-    known = [Fraction(v) for v in values if v == v]
+    known = [Fraction(float(np.float32(v))) for v in values if v == v]
     if len(known) < max(min_rows, 1):
         return Fraction(0), Fraction(1)
     mean = sum(known) / len(known)

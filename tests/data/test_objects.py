@@ -88,6 +88,7 @@ def as_a_table(encoding: Encoding, table: pa.Table) -> tuple[np.ndarray, int]:
 
 @settings(max_examples=300)
 @given(st.data())
+@pytest.mark.slow
 def test_objects_and_a_table_are_encoded_alike(data: st.DataObject) -> None:
     encoding = data.draw(encodings())
     table = data.draw(tables(encoding))

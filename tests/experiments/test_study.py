@@ -359,6 +359,7 @@ def test_wrong_names_are_said_before_any_work(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_list_and_a_table_on_the_screen(tmp_path):
     out, _ = command("--list", folder=tmp_path).communicate(timeout=60)
     assert "deletion-laws" in out

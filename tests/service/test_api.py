@@ -584,6 +584,7 @@ def test_an_export_holds_no_category_that_only_the_forgotten_had(kept: Kept) -> 
 # --- long work ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_audit_and_a_retraining_are_done_by_a_worker(service: Service) -> None:
     attack = {"attack": True, "splits": 16, "targets": 1}
     asked = service.post("/v1/audits", json={"draws": 1, "threshold": 40} | attack)

@@ -18,7 +18,6 @@ from services import lives, start, until, working
 from workspaces import Kept, make, signature
 
 import servers
-from tiers import mostly_slow
 from unfit import holder
 from unfit.clock import now
 from unfit.service import child_process, heartbeat, server, supervisor
@@ -89,7 +88,8 @@ def settled(ws: Workspace, n: int) -> None:
     until(lambda: ws.store.versions.active().statistics_sha, "statistics")  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("point", mostly_slow(POINTS, ["forget.unlearned"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("point", POINTS)
 def test_a_worker_stopped_on_another_machine_is_taken_over_and_changes_nothing_when_it_wakes(
     on_postgresql: Kept, point: str, tmp_path: Path
 ) -> None:

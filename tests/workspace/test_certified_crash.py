@@ -18,7 +18,7 @@ from unfit.clock import now
 from unfit.points import POINTS
 from unfit.workspace import Workspace
 
-QUICK = ["forget.certified", "forget.committed"]
+QUICK = ["forget.certified"]
 
 
 @pytest.fixture(scope="session")

@@ -196,7 +196,7 @@ app()
 
 
 @pytest.mark.parametrize("limit", mostly_slow([100, 3000, 20_000], [3000]))
-@pytest.mark.parametrize("verb", ["train", "forget", "retrain"])
+@pytest.mark.parametrize("verb", mostly_slow(["train", "forget", "retrain"], ["forget"]))
 def test_files_that_cannot_grow(
     verb: str, limit: int, kept: Kept, fresh: Kept, tmp_path: Path
 ) -> None:

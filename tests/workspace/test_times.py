@@ -188,6 +188,7 @@ def test_kernels_are_ready_after_a_warm_up() -> None:
     assert kernels_loaded() == ready
 
 
+@pytest.mark.slow
 def test_a_first_training_is_not_recorded_with_its_compilation(tmp_path: Path) -> None:
     """In a process of its own, whose kernels come from the cache or the compiler."""
     with untrained(tmp_path) as ws:
