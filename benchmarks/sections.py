@@ -3,7 +3,6 @@
 A row says what was done, how long we took, against what, how long that took, and the ratio.
 """
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 
@@ -16,9 +15,6 @@ from unfit.methods import METHODS, Settings
 from .competitors import scikit_learn, torch_loop
 from .data import Data
 from .measure import best_of, read_bandwidth, rewound, syrk_rate
-
-# The data sets are scaled to norm 1 by their longest row, as in the paper; nobody is in them.
-warnings.simplefilter("ignore", unfit.FittedStepWarning)
 
 
 @dataclass(frozen=True, kw_only=True)

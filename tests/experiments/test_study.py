@@ -74,7 +74,7 @@ def test_a_run_writes_the_streams_step_by_step(tiny):
         rows = list(csv.DictReader(file))
     stream = outcome.findings.of("stream")
     assert len(rows) == len(stream) > 0
-    assert {row["policy"] for row in rows} == {"always", "never", "1%", "5%", "20%"}
+    assert {row["policy"] for row in rows} == {"always", "never", "1%", "5%", "20%", "refit"}
     assert sum(row["retrained"] == "yes" for row in rows) == stream["retrained"].astype(bool).sum()
     for row, run in zip(rows, stream.itertuples(), strict=True):
         assert float(row["estimate"]) == run.estimate

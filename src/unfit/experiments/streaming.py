@@ -211,7 +211,8 @@ def _refits(
 ) -> Iterator[dict[str, Any]]:
     """Every batch answered by a refit of scikit-learn's, each problem from its weights before.
 
-    What is counted is fitting alone: to take the rows out is off the clock.
+    What is counted is fitting alone: to take the rows out is off the clock. A problem one side of
+    which has no rows left cannot be fitted there, and keeps its weights.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -236,7 +237,8 @@ def _refits(
         targets = rows.targets(data.k).astype(np.int64)
         start = perf_counter()
         for c, one in enumerate(models):
-            one.set_params(C=1 / (l2 * len(rows))).fit(X, targets[:, c])
+            if 0 < np.count_nonzero(targets[:, c]) < len(rows):
+                one.set_params(C=1 / (l2 * len(rows))).fit(X, targets[:, c])
         seconds = perf_counter() - start
         cost += seconds
         weights = np.array([one.coef_[0] for one in models])

@@ -27,7 +27,6 @@ _LEADS = 0.3  # a correction must be shorter than the one before by this at leas
 _MOST_PASSES = 12
 
 Gradient = Callable[[np.ndarray], np.ndarray]  # of the rows that remain, (k, d): one pass
-Sizes = tuple[np.ndarray, np.ndarray]
 Guide = Sequence[Callable[[np.ndarray], np.ndarray]]  # of each problem: P times a vector
 
 
@@ -88,12 +87,6 @@ class Correction:
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-
-
-def _shrunk(now: Sizes, before: Sizes) -> np.ndarray:
-    """By which factor, of each problem: the larger one of corrections and gradients."""
-    ratios = [a / np.maximum(b, _TINY) for a, b in zip(now, before, strict=True)]
-    return np.maximum(*ratios)
 
 
 def solved(guide: Guide, rhs: np.ndarray) -> np.ndarray:
