@@ -137,6 +137,14 @@ class State:
     training: Training | None = field(default=None, repr=False)
 
     @property
+    def inverses(self) -> Sequence[Inverse] | None:
+        """One inverse Hessian per problem: of the statistics, or an older one."""
+        if self.statistics is None or self.statistics.factors is None:
+            return self.stale_inverse
+        found = [factor for factor in self.statistics.factors if isinstance(factor, Inverse)]
+        return found if len(found) == len(self.statistics.factors) else None
+
+    @property
     def centre(self) -> np.ndarray:
         """The weights without noise: where the next request starts.
 

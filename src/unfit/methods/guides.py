@@ -16,20 +16,11 @@ from unfit.core.statistics import FEW_ROWS_OF_ALL, FEW_ROWS_PER_COLUMN
 from unfit.methods.base import State
 
 
-def inverses_of(state: State) -> Sequence[Inverse] | None:
-    """One inverse Hessian per problem: of the statistics, or an older one."""
-    known = state.statistics
-    if known is not None and known.factors is not None:
-        found = [factor for factor in known.factors if isinstance(factor, Inverse)]
-        return found if len(found) == len(known.factors) else None
-    return state.stale_inverse
-
-
 def guide_without(
     state: State, rows: Rows, penalty: Penalty
 ) -> tuple[Products | None, Sequence[Inverse] | None]:
     """A guide for what remains when rows leave, and the inverses to keep for the next time."""
-    inverses, m = inverses_of(state), len(rows)
+    inverses, m = state.inverses, len(rows)
     if inverses is None:
         return None, None
     few = m < FEW_ROWS_PER_COLUMN * state.weights.shape[1] and m <= FEW_ROWS_OF_ALL * state.n

@@ -20,7 +20,7 @@ from unfit.core.newton import MAX_STEPS
 from unfit.engines.base import Engine
 from unfit.knobs import knob
 from unfit.methods.base import Method, State, moved, with_noise
-from unfit.methods.guides import guide_without, inverses_of
+from unfit.methods.guides import guide_without
 from unfit.methods.minimum import minimize
 
 FURTHER = 1e-4  # of the tolerance of training, to which steps go by default
@@ -68,7 +68,7 @@ class Newton(Method):
         return with_noise(centred, self.perturbed(found.weights, rng))
 
     def prepare(self, state: State, data: Engine) -> State:
-        if inverses_of(state) is not None or data.wide():
+        if state.inverses is not None or data.wide():
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
         return replace(state, statistics=statistics.with_factors(roots=False))

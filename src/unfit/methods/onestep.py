@@ -330,14 +330,12 @@ class OneStep(Method):
 
     def _inverses(self, state: State, objective: Objective, rows: Rows) -> Sequence[Inverse] | None:
         """Inverses of about the Hessians without a few rows; None where there are none."""
-        known, stale = state.statistics, state.stale_inverse
-        if known is not None and known.factors is not None:
-            stale = [one for one in known.factors if isinstance(one, Inverse)] or None
-        if stale is None:
+        inverses = state.inverses
+        if inverses is None:
             return None
         if len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
-            return stale  # to take so many out of it costs more than another pass
-        pairs = zip(stale, root_weighted(rows, state.weights), strict=True)
+            return inverses  # to take so many out of it costs more than another pass
+        pairs = zip(inverses, root_weighted(rows, state.weights), strict=True)
         shift = objective.penalty.leaving(rows.total_weight, rows.d)
         return [one.downdated(u, shift) for one, u in pairs]
 
@@ -346,16 +344,11 @@ class OneStep(Method):
     ) -> tuple[Sequence[Factor] | None, Sequence[Inverse] | None]:
         """Factors of about the Hessians without the rows, which are such a share of all, and
         inverses for the next time."""
-        known = state.statistics
-        stale_inverse = state.stale_inverse
-        if known is not None and known.factors is not None:
-            stale_inverse = [
-                factor for factor in known.factors if isinstance(factor, Inverse)
-            ] or None
-        if stale_inverse is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+        known, inverses = state.statistics, state.inverses
+        if inverses is None or len(rows) >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
             return (None if known is None else factors_without(known, rows)), None
         shift = self.penalty(data).leaving(rows.total_weight, data.d)
-        pairs = list(zip(stale_inverse, root_weighted(rows, state.weights), strict=True))
+        pairs = list(zip(inverses, root_weighted(rows, state.weights), strict=True))
         guides = [one.without(u, shift, share) for one, u in pairs]
         return guides, [one.downdated(u, shift) for one, u in pairs]
 

@@ -190,32 +190,20 @@ class Stream:
     def _measured(self, request: Departure, step: _Step) -> "tuple[np.ndarray, Stream]":
         """One pass: the residual, which is corrected unless it is nothing. More passes where the
         point is so far away that one correction may not do."""
-        point, allowed = self.point, request.allowed
-        assert point is not None
-        seen = max(step.beyond(self.corrected), 1e-300)
-        after, weights = self, point.weights + step.step + self.correction
-        length, before = math.sqrt(step.energy), math.inf
+        assert self.point is not None
+        start, length = self.point.weights + step.step + self.correction, math.sqrt(step.energy)
         shrinks = _SHRINKS if self.shrinks is None else self.shrinks * length
-        for _ in range(_MOST_PASSES):
-            gradient = request.gradient(weights, point.statistics.penalty)
-            residual = float(np.linalg.norm(gradient))
-            if residual > _LEADS * before:
-                break
-            if math.isinf(before):
-                after = replace(after, ratio=residual / seen, measured=seen)
-            else:
-                shrinks = residual / before
-                after = replace(after, shrinks=shrinks / max(length, 1e-300))
-            after = replace(after, passes=after.passes + 1)
-            if residual <= _WORTH * allowed:
-                return weights, after
-            more = -point.solve_for(gradient)
-            weights = weights + more
-            after = replace(after, correction=after.correction + more, corrected=step)
-            if residual * shrinks <= allowed:
-                return weights, after
-            before = residual
-        raise TooFar
+        found = _descended(self.point, request, start, shrinks)
+        seen = max(step.beyond(self.corrected), 1e-300)
+        after = replace(
+            self, ratio=found.residual / seen, measured=seen, passes=self.passes + found.passes
+        )
+        if found.shrinks is not None:
+            after = replace(after, shrinks=found.shrinks / max(length, 1e-300))
+        if found.weights is not start:
+            correction = self.correction + (found.weights - start)
+            after = replace(after, correction=correction, corrected=step)
+        return found.weights, after
 
     # --- steps from where the weights are ------------------------------------------------------
 
@@ -223,22 +211,46 @@ class Stream:
         point = self.point or self._new_point(replace(request, leaving=NOBODY))
         if point is None:
             raise TooFar
-        penalty, allowed = point.statistics.penalty, request.allowed
         rows = request.data.take(request.leaving)
-        weights = request.weights + point.pull_of(rows, request.weights)
-        before, passes = math.inf, self.passes
-        for _ in range(_MOST_PASSES):
-            gradient = request.gradient(weights, penalty)
-            residual, passes = float(np.linalg.norm(gradient)), passes + 1
-            if residual > _LEADS * before:
-                break
-            if residual <= allowed:
-                return weights, self._gone_on(point, passes)
-            weights = weights - point.solve_for(gradient)
-            if math.isfinite(before) and residual * residual / before <= allowed:
-                return weights, self._gone_on(point, passes)  # the next one would be that small
-            before = residual
-        raise TooFar
+        start = request.weights + point.pull_of(rows, request.weights)
+        found = _descended(point, request, start, shrinks=1.0)
+        passes = self.passes + found.passes
+        return found.weights, replace(self, point=point, waiting=NOBODY, passed=True, passes=passes)
 
-    def _gone_on(self, point: FixedPoint, passes: int) -> "Stream":
-        return replace(self, point=point, waiting=NOBODY, passed=True, passes=passes)
+
+@dataclass(frozen=True, kw_only=True)
+class _Descent:
+    """Where corrections have led: weights (k, d), the very ones of the start where none was made.
+
+    residual: of the start. shrinks: what the last correction but one left of it, if there were two.
+    """
+
+    weights: np.ndarray
+    passes: int
+    residual: float
+    shrinks: float | None
+
+
+def _descended(
+    point: FixedPoint, request: Departure, start: np.ndarray, shrinks: float
+) -> _Descent:
+    """Corrections by the inverse at the point, each after a pass, until the residual is within what
+    is allowed; shrinks: what one leaves of it, as far as is known. TooFar where they do not lead.
+    """
+    weights, first, before, seen = start, math.inf, math.inf, None
+    for passes in range(1, _MOST_PASSES + 1):
+        gradient = request.gradient(weights, point.statistics.penalty)
+        residual = float(np.linalg.norm(gradient))
+        if residual > _LEADS * before:
+            break
+        if passes == 1:
+            first = residual
+        else:
+            seen = shrinks = residual / before
+        enough = residual <= _WORTH * request.allowed
+        if not enough:
+            weights = weights - point.solve_for(gradient)
+        if enough or residual * shrinks <= request.allowed:
+            return _Descent(weights=weights, passes=passes, residual=first, shrinks=seen)
+        before = residual
+    raise TooFar
