@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from unfit.core.noise import (
     inverse_fourth_root_by_eigh,
     inverse_fourth_root_by_lanczos,
     inverse_fourth_root_downdated,
     inverse_fourth_root_times,
+    secret_generator,
+    standard_normal,
 )
 
 
@@ -59,3 +62,13 @@ def test_downdated_equals_eigh(seed, m, condition):
 
 def test_zero_vector():
     assert not inverse_fourth_root_by_lanczos(lambda v: 2 * v, np.zeros(5)).any()
+
+
+def test_secret_generators_are_never_the_same_and_their_noise_is_normal():
+    firsts = {standard_normal(secret_generator(), (1,))[0] for _ in range(1000)}
+    assert len(firsts) == 1000
+    drawn = np.array(sorted(firsts))  # of a thousand generators, one number each
+    assert stats.kstest(drawn, "norm").pvalue > 1e-6
+    pairs = standard_normal(secret_generator(), (2, 100_000))
+    assert abs(np.corrcoef(pairs)[0, 1]) < 0.02
+    assert stats.kstest(pairs[0], "norm").pvalue > 1e-6

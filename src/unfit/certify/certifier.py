@@ -13,7 +13,6 @@ Which of them ends it depends on the rows, never on noise. May know methods, eng
 """
 
 import math
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -25,7 +24,7 @@ from unfit.certify.known import Known
 from unfit.certify.lengths import Spread
 from unfit.certify.polishing import Polished, Polishing, guide_of, stated
 from unfit.core.losses import Loss
-from unfit.core.noise import standard_normal
+from unfit.core.noise import secret_generator, standard_normal
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
@@ -146,10 +145,9 @@ class Certifier:
         Rounding is done to whatever is released, so it tells nothing; it takes away the lowest
         digits of floating-point noise, which can be told from real numbers'.
         """
-        rng = np.random.default_rng(np.frombuffer(os.urandom(64), np.uint32))
         step = self.promise.noise / GRID
         shape = centre.shape if count is None else (count, *centre.shape)
-        noisy = centre + self.promise.noise * standard_normal(rng, shape)
+        noisy = centre + self.promise.noise * standard_normal(secret_generator(), shape)
         return np.asarray(np.round(noisy / step) * step)
 
 

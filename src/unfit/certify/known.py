@@ -25,34 +25,26 @@ _HOPELESS = 3.0  # times the room that a step may come to with nothing left undo
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
-    """The rows that leave in float64, with slopes and curvatures (m, k) at the old centre."""
+    """The rows that leave in float64 with their intercept, (m, d), and slopes and curvatures (m, k)
+    at the old centre."""
 
     X: np.ndarray
-    intercept: bool
     slopes: np.ndarray
     curvatures: np.ndarray
 
     @classmethod
     def of(cls, rows: Rows, W: np.ndarray) -> "Leaving":
-        X = rows.X.astype(np.float64)
-        margin, targets = margins(X, W), rows.targets(len(W)).astype(np.float64)
-        return cls(
-            X=X,
-            intercept=rows.intercept,
-            slopes=np.asarray(rows.weighted(rows.loss.slope(margin, targets))),
-            curvatures=np.asarray(rows.weighted(rows.loss.curvature(margin, targets))),
-        )
+        m, p = rows.X.shape
+        X = np.ones((m, rows.d))
+        X[:, :p] = rows.X
+        slopes, curvatures = rows.loss.slope_and_curvature(margins(X, W), rows.targets(len(W)))
+        return cls(X=X, slopes=rows.weighted(slopes), curvatures=rows.weighted(curvatures))
 
     def gradient(self) -> np.ndarray:
-        return self._weighted(self.slopes)
+        return np.asarray(self.slopes.T @ self.X)
 
     def product(self, step: np.ndarray) -> np.ndarray:
-        return self._weighted(self.curvatures * margins(self.X, step))
-
-    def _weighted(self, weights: np.ndarray) -> np.ndarray:
-        """sum weight x of each problem, (k, d), intercept included."""
-        summed = weights.T @ self.X
-        return np.column_stack([summed, weights.sum(axis=0)]) if self.intercept else summed
+        return np.asarray((self.curvatures * margins(self.X, step)).T @ self.X)
 
 
 @dataclass(kw_only=True)
@@ -141,7 +133,7 @@ class Known:
         product -= self._of_leaving(step)
         return bounds.by_later_step(self.problem, start, step, gradient, product, walk)
 
-    @property
+    @cached_property
     def _ridge(self) -> Ridge:
         """The part of the regulariser that leaves with the rows."""
         return self.statistics.penalty.leaving(self.data.weight_of(self.deleted), self.problem.d)

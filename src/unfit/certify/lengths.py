@@ -56,10 +56,10 @@ class RowLengths:
         if len(rows) == 0:
             return self
         below = 2.0 ** ((self.step - 1) / STEPS)
-        rough = float(rows.rough_squares().max()) + rows.intercept
-        if rough < (1 - _ROUGH) * below * below:
+        long = rows.rough_squares() >= (1 - _ROUGH) * below * below - rows.intercept
+        if not long.any():
             return self
-        left = self.rows - int(np.count_nonzero(_steps(rows) == self.step))
+        left = self.rows - int(np.count_nonzero(_steps(rows.take(long)) == self.step))
         return RowLengths(self.step, left) if left > 0 else None
 
 

@@ -177,7 +177,7 @@ class Releases:
         now = ready.releases
         certificate = now._certificate(polished, state, data, data.rows_read - read)
         earlier = (*self.earlier, certificate.mu) if certificate.deleted else ()
-        return replace(now, earlier=earlier), state, certificate
+        return Releases(now.certifier, now.lengths, earlier, C=now.C), state, certificate
 
     def attack(self, state: State, data: Engine, draws: int = DRAWS) -> ReleaseTest:
         """Try to tell the releases of this state from those of a retraining from nothing.

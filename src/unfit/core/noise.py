@@ -2,16 +2,32 @@
 
 FISHER publishes w + sigma F^(-1/4) b with b standard normal, whose covariance is sigma^2 F^(-1/2).
 `eigh` costs about 10 d^3; Lanczos a few dozen products with F, and needs nothing but the product.
-Randomness is a Generator that is handed in.
+Randomness is a Generator that is handed in, or one of `secret_generator`.
 """
 
+import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.random.bit_generator import ISeedSequence
 
 EIGH_UP_TO = 256  # columns; beyond it a few dozen products are cheaper than 10 d^3
 TOLERANCE = 1e-10
+
+
+class _SystemRandomness(ISeedSequence):
+    """Gives a generator its state from the system's source of randomness."""
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
+        return np.frombuffer(os.urandom(n_words * np.dtype(dtype).itemsize), dtype)
+
+
+def secret_generator() -> np.random.Generator:
+    """A generator that nobody can make again: its whole state is random, and there is no seed."""
+    source: Any = _SystemRandomness()  # numpy takes any ISeedSequence, and its types know one
+    return np.random.Generator(np.random.PCG64(source))
 
 
 def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

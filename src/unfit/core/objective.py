@@ -136,7 +136,7 @@ class Rows:
     def slopes_and_curvatures(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both, at the cost of one product with the rows."""
         at, targets, dtype = margins(self.X, W), self.targets(len(W)), self.X.dtype
-        slope, curvature = self.loss.slope(at, targets), self.loss.curvature(at, targets)
+        slope, curvature = self.loss.slope_and_curvature(at, targets)
         return np.asarray(self.weighted(slope), dtype), np.asarray(self.weighted(curvature), dtype)
 
     def curvatures(self, W: np.ndarray) -> np.ndarray:

@@ -56,15 +56,16 @@ def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, di
     law, seed = runs[0].law, runs[0].seed
     fractions = sorted({run.fraction for run in runs})
     wanted = {(run.policy, run.step): run for run in runs}
-    opened = _open(workbench, contender, law, seed)
+    opened = open_stream(workbench, contender, law, seed)
     retrained = [
-        _retrain(workbench, workbench.deletion(law, fraction, seed)) for fraction in fractions
+        retrained_by_sgd(workbench, workbench.deletion(law, fraction, seed))
+        for fraction in fractions
     ]
     for name in dict.fromkeys(run.policy for run in runs):
         rows = (
-            _refits(workbench, opened, retrained)
+            refits(workbench, opened, retrained)
             if name == REFIT
-            else _one(workbench, contender, opened, name, retrained)
+            else under_policy(workbench, contender, opened, name, retrained)
         )
         for number, row in enumerate(rows, 1):
             if (name, number) in wanted:
@@ -79,7 +80,7 @@ class Rehearsed:
     seconds: float
 
 
-def _open(workbench: Workbench, contender: Contender, law: str, seed: int) -> Rehearsed:
+def open_stream(workbench: Workbench, contender: Contender, law: str, seed: int) -> Rehearsed:
     data, entry = workbench.data, workbench.data.entry
     test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept, workbench.loss)
     method = workbench.method(contender, 0.0)
@@ -122,14 +123,14 @@ def _newton(data: Engine, start: np.ndarray) -> np.ndarray:
     )
 
 
-def _retrain(workbench: Workbench, deletion: Deletion) -> Retrained:
+def retrained_by_sgd(workbench: Workbench, deletion: Deletion) -> Retrained:
     rng = generator("stream", workbench.name, deletion.law, deletion.fraction, deletion.seed)
     start = perf_counter()
     weights = workbench.sgd().optimum(workbench.without(deletion), rng)
     return Retrained(deletion, weights, perf_counter() - start)
 
 
-def _one(
+def under_policy(
     workbench: Workbench,
     contender: Contender,
     opened: Rehearsed,
@@ -206,7 +207,7 @@ def _one(
         }
 
 
-def _refits(
+def refits(
     workbench: Workbench, opened: Rehearsed, retrained: Sequence[Retrained]
 ) -> Iterator[dict[str, Any]]:
     """Every batch answered by a refit of scikit-learn's, each problem from its weights before.

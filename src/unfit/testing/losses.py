@@ -32,6 +32,9 @@ def check_loss(loss: type[Loss]) -> None:
         rise = (slope[2:] - slope[:-2]) / (2 * step)
         kinks = np.abs(rise - curvature[1:-1]) > 1e-2 * max(1.0, curvature.max())
         assert kinks.mean() <= 0.01, "the curvature is not the slope of the slope"
+        both = made.slope_and_curvature(margin, t)
+        assert np.array_equal(both[0], slope), "slope_and_curvature gives another slope"
+        assert np.array_equal(both[1], curvature), "slope_and_curvature gives another curvature"
         assert curvature.min() >= 0, "a loss must be convex"
         assert curvature.max() <= loss.max_curvature * (1 + 1e-9), "max_curvature is exceeded"
         assert np.abs(slope).max() <= loss.max_slope * (1 + 1e-9), "max_slope is exceeded"

@@ -1,0 +1,152 @@
+"""What the published streams cost: always retraining against retraining by a threshold.
+
+    UNFIT_DATA=... python tools/stream_seconds.py [--datasets a,b] [--laws a,b] [--every 5]
+                                                  [--json FILE]
+
+Streams, batches and thresholds are those of the paper's authors; everything that a policy does is
+counted: rehearsing, unlearning, evaluating, preparing for the next batch, retraining. `always`
+retrains by SGD at every batch; every fifth of these retrainings is run and timed, and its seconds
+stand for those of the batches around it. `refit` is scikit-learn's lbfgs from the weights at hand
+(tol 1e-6), run at every batch. The ratios that are published stand beside ours.
+"""
+
+import argparse
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from unfit.data import catalog
+from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.machine import machine
+from unfit.experiments.positions import counts_of, course_of
+from unfit.experiments.streaming import (
+    Rehearsed,
+    Retrained,
+    open_stream,
+    refits,
+    retrained_by_sgd,
+    under_policy,
+)
+from unfit.experiments.workbench import Workbench
+
+DATASETS = ("mnist-b", "cifar2", "covtype", "mnist")
+LAWS = ("targeted-informed", "targeted-random")
+THRESHOLDS = ("0.5%", "2%", "5%")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """A stream under one threshold: seconds in all, and how often dearer the alternatives are."""
+
+    dataset: str
+    law: str
+    threshold: str
+    batches: int
+    retrainings: int
+    seconds: float
+    always: float
+    refit: float
+    over_always: float
+    over_refit: float
+    published: float | None
+
+
+def published_ratios() -> dict[tuple[str, str, str], float]:
+    """Seconds of always retraining over those of a threshold, as the authors measured them."""
+    text = (files("unfit.experiments.published") / "streams.csv").read_text(encoding="utf-8")
+    rows = list(csv.DictReader(text.splitlines()))
+    always = {
+        (row["dataset"], row["law"]): float(row["seconds"])
+        for row in rows
+        if row["policy"] == "always"
+    }
+    return {
+        (row["dataset"], row["law"], f"{float(row['threshold']):g}%"): always[
+            row["dataset"], row["law"]
+        ]
+        / float(row["seconds"])
+        for row in rows
+        if row["policy"] == "disparity"
+    }
+
+
+def retrainings(
+    workbench: Workbench, law: str, counts: Sequence[int], every: int
+) -> list[Retrained]:
+    """After each batch; only every so many are run, and those between are like the next one."""
+    found: list[Retrained] = []
+    for number, count in enumerate(counts):
+        deletion = workbench.deletion(law, count / workbench.data.n, 0)
+        if number % every == 0:
+            latest = retrained_by_sgd(workbench, deletion)
+        found.append(replace(latest, deletion=deletion))
+    return found
+
+
+def costs(workbench: Workbench, law: str, every: int) -> Iterator[Cost]:
+    course, contender = course_of(workbench), CONTENDERS["fisher"]
+    assert course is not None
+    retrained_by_sgd(workbench, workbench.deletion(law, 0.01, 0))  # compiles, off the clock
+    open_stream(workbench, contender, law, 0)
+    opened: Rehearsed = open_stream(workbench, contender, law, 0)
+    after = retrainings(workbench, law, counts_of(course, workbench.data.n), every)
+    always = sum(one.seconds for one in after)
+    refit = [float(row["seconds_total"]) for row in refits(workbench, opened, after)][-1]
+    theirs = published_ratios()
+    for threshold in THRESHOLDS:
+        rows = list(under_policy(workbench, contender, opened, threshold, after))
+        seconds = float(rows[-1]["seconds_total"])
+        yield Cost(
+            dataset=workbench.data.entry.title,
+            law=law,
+            threshold=threshold,
+            batches=len(after),
+            retrainings=sum(bool(row["retrained"]) for row in rows),
+            seconds=seconds,
+            always=always,
+            refit=refit,
+            over_always=always / seconds,
+            over_refit=refit / seconds,
+            published=theirs.get((workbench.name, law, threshold)),
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument("--laws", default=",".join(LAWS))
+    parser.add_argument("--every", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    print(" ".join(f"{name}={value}" for name, value in machine().items()))
+    print(
+        "| data set | law | threshold | retrained | seconds | always (SGD) | ratio | published "
+        "| refit | ratio |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    )
+    found: list[Cost] = []
+    with TemporaryDirectory() as models:
+        for name in given.datasets.split(","):
+            workbench = Workbench(catalog.load(name), Path(models))
+            for law in given.laws.split(","):
+                for cost in costs(workbench, law, given.every):
+                    found.append(cost)
+                    print(_line(cost), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps([asdict(cost) for cost in found], indent=1) + "\n")
+
+
+def _line(cost: Cost) -> str:
+    published = "-" if cost.published is None else f"{cost.published:.3g}x"
+    return (
+        f"| {cost.dataset} | {cost.law} | {cost.threshold} | {cost.retrainings} of {cost.batches} "
+        f"| {cost.seconds:.3g} | {cost.always:.3g} | {cost.over_always:.3g}x | {published} "
+        f"| {cost.refit:.3g} | {cost.over_refit:.3g}x |"
+    )
+
+
+if __name__ == "__main__":
+    main()
