@@ -30,6 +30,7 @@ if importlib.util.find_spec("annotated_types") is None:  # bounds of options; no
     sys.modules["annotated_types"] = stand_in
 
 from unfit.core.objective import Rows
+from unfit.core.sgd import Plan
 from unfit.engines.base import Engine, make_engine
 from unfit.engines.device import fused
 from unfit.engines.device.engine import TorchEngine
@@ -214,6 +215,25 @@ def _apart(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(a - b) / np.linalg.norm(b))
 
 
+def sgd(bench: Bench) -> Iterator[Figure]:
+    """An epoch of batch 512, from the difference of two trainings: capture and start left out."""
+    engine, rng = bench.engine, np.random.default_rng(5)
+    layout = engine.lay_out(rng.permutation(bench.n).astype(np.int32))
+    start, short, long = np.zeros((1, engine.d)), 10, 40
+
+    def run(epochs: int) -> np.ndarray:
+        return engine.sgd(layout, Plan(1, epochs, 512, 1.0, 1e-4), start)
+
+    first = best(bench.device, lambda: run(1), 2)
+    yield Figure(section="sgd", what="one epoch, launched", value=1e3 * first, unit="ms")
+    few, many = best(bench.device, lambda: run(short), 2), best(bench.device, lambda: run(long), 2)
+    epoch = 1e3 * (many - few) / (long - short)
+    yield Figure(section="sgd", what="epoch", value=epoch, unit="ms", asked=asked(epoch, most=10))
+    yield Figure(section="sgd", what=f"{long} epochs, all in", value=1e3 * many, unit="ms")
+    order = best(bench.device, lambda: layout.order(Plan(1, 1, 512, 1.0, 1e-4), 3))
+    yield Figure(section="sgd", what="order of an epoch, host", value=1e3 * order, unit="ms")
+
+
 def unlearn(bench: Bench) -> Iterator[Figure]:
     """NEWTON with its inverse at hand, from the call to weights whose mean gradient is 1e-8."""
     yield from _unlearned("unlearn", bench.engine, bench, bench.m, most=10)
@@ -271,6 +291,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "ceilings": ceilings,
     "hessian": hessian,
     "passes": passes,
+    "sgd": sgd,
     "unlearn": unlearn,
     "one-row": one_row,
     "mnist": mnist,

@@ -12,6 +12,7 @@ import pytest
 from unfit.core.factors import Inverse
 from unfit.core.losses import Loss
 from unfit.core.objective import Rows
+from unfit.core.sgd import Plan
 from unfit.engines.base import make_engine
 from unfit.engines.cpu import CpuEngine
 from unfit.errors import BadInput, Unavailable
@@ -169,6 +170,42 @@ def test_factors_on_the_device_solve_together_as_alone():
     same(roots, goal, 1e-8)
     with pytest.raises(np.linalg.LinAlgError, match="raise l2"):
         engine.factors(W, None, -1e6)
+
+
+@pytest.mark.parametrize("memory", [None, "20kB"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_sgd_walks_through_the_same_batches(classes, memory):
+    rows, rng = some_rows(classes=classes, dtype="float64"), np.random.default_rng(5)
+    ours, theirs = TorchEngine(rows, classes, memory=memory), CpuEngine(rows, classes)
+    row_of = rng.permutation(900)[:777].astype(np.int32)
+    plan, start = Plan(11, 4, 100, 0.5, 1e-3), rng.standard_normal((ours.k, ours.d))
+    found, seen, bounds = [], [], []
+    for engine in (ours, theirs):
+        run = np.zeros((plan.steps(777), 2, *start.shape))
+        layout = engine.lay_out(row_of)
+        weights = engine.sgd(
+            layout,
+            plan,
+            start,
+            linear_term=start / 777,
+            trajectory=run,
+            progress=lambda *at: seen.append(at),
+        )
+        found.append((weights, run))
+        bounds.append(layout.radius())
+    same(found[0], found[1], 1e-10)
+    assert ("training", 4, 4) in seen
+    assert bounds[0] == bounds[1]
+    assert ours.lay_out(row_of) is ours.lay_out(row_of)
+
+
+def test_sgd_on_float32_rows_is_as_close_as_they_are():
+    rows, rng = some_rows(), np.random.default_rng(6)
+    plan, start = Plan(3, 5, 64, 1.0, 1e-3), rng.standard_normal((1, 34))
+    order = rng.permutation(900).astype(np.int32)
+    ours, theirs = TorchEngine(rows, 2), CpuEngine(rows, 2)
+    found = ours.sgd(ours.lay_out(order), plan, start)
+    same([found], [theirs.sgd(theirs.lay_out(order), plan, start)], 1e-5)
 
 
 @pytest.mark.slow

@@ -11,10 +11,12 @@ from typing import Self
 import numpy as np
 import torch
 
+from unfit.core import replay, sgd
 from unfit.core.conjugate_gradients import Guide, Offer
 from unfit.core.factors import Factor, Inverse
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
+from unfit.core.sgd import Layout, Plan
 from unfit.engines.base import Engine
 from unfit.engines.device.factors import DeviceCholesky, DeviceInverse
 from unfit.engines.device.memory import (
@@ -25,7 +27,9 @@ from unfit.engines.device.memory import (
     to_numpy,
 )
 from unfit.engines.device.rows import DeviceRows
+from unfit.engines.device.sgd import DeviceLayout, SgdRun
 from unfit.engines.device.sums import Sums
+from unfit.progress import ProgressCallback
 
 PRODUCTS_PER_GUIDE = 16  # passes that cost about what a rough Hessian with its factor does
 _MATRICES = 6  # of d x d numbers of float64 for each problem, kept free beside the rows
@@ -63,7 +67,13 @@ class TorchEngine(Engine):
         self._sums = Sums(there, self.codes, self.loss, k=self.k, intercept=self.intercept)
         weight = self.sample_weight
         self._sample_weight = None if weight is None else to_device(weight, self.device)
+        self._layout: DeviceLayout | None = None  # the last one that was asked for
         self._masked: tuple[np.ndarray, torch.Tensor] | None = None  # a mask, and it as weights
+
+    def shared(self) -> Self:
+        other = super().shared()
+        other._layout = None
+        return other
 
     def copied(self) -> Self:
         other, rows = self.shared(), self.rows
@@ -86,6 +96,7 @@ class TorchEngine(Engine):
     def erase(self, rows: np.ndarray) -> None:
         super().erase(rows)
         self._there.erase(np.asarray(rows))
+        self.drop_layout()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()  # blocks that held rows go back to the driver
 
@@ -168,3 +179,40 @@ class TorchEngine(Engine):
                 weight = weight * self._sample_weight
             self._masked = keep.copy(), weight
         return self._masked[1]
+
+    # --- mini-batches --------------------------------------------------------------------------
+
+    def lay_out(self, row_of: np.ndarray) -> Layout:
+        if self._layout is None or self._layout.row_of is not row_of:
+            self._layout = DeviceLayout(self.rows, row_of)
+        return self._layout
+
+    def drop_layout(self) -> None:
+        self._layout = None
+
+    def sgd(
+        self,
+        layout: Layout,
+        plan: Plan,
+        start: np.ndarray,
+        *,
+        linear_term: np.ndarray | None = None,
+        trajectory: np.ndarray | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> np.ndarray:
+        """On the device; on the host's cores where not all rows stay there."""
+        if self._there.streams or not isinstance(layout, DeviceLayout):
+            return sgd.train_sgd(
+                layout,
+                plan,
+                start,
+                linear_term=linear_term,
+                trajectory=trajectory,
+                progress=progress,
+            )
+        with device_faults(self.device):
+            keep = trajectory is not None
+            run = SgdRun(self._sums, layout, plan, start, linear_term, keep)
+            return run.train(trajectory, progress)
+
+    replay = staticmethod(replay.replay)

@@ -15,6 +15,7 @@ from unfit.engines.device.losses import number_of
 from unfit.engines.device.rows import Block, DeviceRows
 
 if TYPE_CHECKING:
+    from unfit.engines.device.sgd import SgdRun
     from unfit.engines.device.sums import Evaluated, Sums
 
 try:
@@ -27,6 +28,8 @@ except ImportError:
 LONGEST = 4096  # columns whose float64 sums fit into the registers of a program
 FEW = 2  # problems up to which one reading each beats several at once from widened rows
 PROGRAMS_PER_SM = 2
+ROWS_OF_SLOPES = 4  # rows of a batch whose slopes a program computes
+COLUMNS_OF_STEP, ROWS_OF_STEP = 16, 128  # columns that a program moves, by so many rows at a time
 INTERPRETED = False  # whether kernels run on the CPU, in Triton's interpreter: for tests
 
 
@@ -116,3 +119,46 @@ def _programs(device: torch.device) -> int:
     if device.type != "cuda":
         return 3
     return PROGRAMS_PER_SM * int(torch.cuda.get_device_properties(device).multi_processor_count)
+
+
+def walks(sums: "Sums") -> bool:
+    """Whether the two kernels of an SGD step take such rows: any number of problems."""
+    return usable(sums.rows, 1) and sums.on_device
+
+
+def sgd_step(run: "SgdRun", step: int, begin: int, size: int) -> None:
+    """One step: slopes of the rows of a batch, then the weights, some columns a program."""
+    sums, k = run.sums, len(run.W)
+    chosen, columns = run.index[begin : begin + size], triton.next_power_of_2(sums.p)
+    kernels.batch_slopes[(triton.cdiv(size, ROWS_OF_SLOPES), k)](
+        sums.rows.X,
+        sums.codes,
+        chosen,
+        run.W,
+        run.slopes,
+        size,
+        sums.p,
+        run.plan.batch_size,
+        LOSS=number_of(sums.loss),
+        INTERCEPT=bool(sums.intercept),
+        BINARY=sums.k == 1,
+        COLUMNS=columns,
+        ROWS=ROWS_OF_SLOPES,
+        num_warps=4,
+    )
+    kernels.descend[(triton.cdiv(sums.d, COLUMNS_OF_STEP), k)](
+        sums.rows.X,
+        chosen,
+        run.slopes,
+        run.W,
+        run.linear_term,
+        run.rate,
+        run.kept[step] if len(run.kept) else None,
+        size,
+        sums.p,
+        sums.d,
+        run.plan.batch_size,
+        COLUMNS=COLUMNS_OF_STEP,
+        ROWS=ROWS_OF_STEP,
+        num_warps=8,
+    )

@@ -55,7 +55,8 @@ class Sums:
         self.codes = to_device(codes.astype(np.int32, copy=False), rows.device)
         self.positive = to_device(positive_codes(k), rows.device)
         self._formulae: Formulae = formulae_of(loss)
-        self.fused = fused.usable(rows, k) and number_of(loss) is not None
+        self.on_device = number_of(loss) is not None  # the loss, and not on the host
+        self.fused = fused.usable(rows, k) and self.on_device
 
     # --- passes in float64 ---------------------------------------------------------------------
 
@@ -100,6 +101,17 @@ class Sums:
         self._add_through(found.gradients, slope, X)
         if found.curvatures is not None:
             found.curvatures[:, block.start : block.stop] = curvature.T
+
+    def slopes(self, X: torch.Tensor, codes: torch.Tensor, W: torch.Tensor) -> torch.Tensor:
+        """The slope of the loss for some rows and every problem, (rows, k)."""
+        margin = self._margins(X, W)
+        return self._formulae(margin, (codes[:, None] == self.positive).to(margin.dtype))[1]
+
+    def through(self, slope: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+        """sum slope x over some rows, (k, d)."""
+        out = torch.zeros((slope.shape[1], self.d), dtype=torch.float64, device=self.device)
+        self._add_through(out, slope, X)
+        return out
 
     def _at(
         self, block: Block, X: torch.Tensor, W: torch.Tensor, weight: torch.Tensor | None
