@@ -17,7 +17,7 @@ import numpy as np
 
 from unfit.certify import bounds
 from unfit.certify.known import Known
-from unfit.core.factors import Cholesky, Factor
+from unfit.core.factors import Cholesky, Factor, Inverse
 from unfit.engines.base import Engine
 from unfit.methods.base import Settings, State
 from unfit.methods.retrain import Retrain
@@ -166,9 +166,9 @@ def guide_of(before: State) -> Sequence[Solver] | None:
     """Solvers from before the step: of Hessians that are nearly those of now."""
     known = before.statistics
     if known is not None and known.factors is not None:
-        inverses = [getattr(factor, "inverse", None) for factor in known.factors]
-        if all(isinstance(inverse, np.ndarray) for inverse in inverses):
-            return [inverse.dot for inverse in inverses if inverse is not None]
+        inverses = [factor for factor in known.factors if isinstance(factor, Inverse)]
+        if len(inverses) == len(known.factors):
+            return [one.solve for one in inverses]
     if before.stale_inverse is not None:
-        return [one.inverse.dot for one in before.stale_inverse]
+        return [one.solve for one in before.stale_inverse]
     return None

@@ -89,6 +89,13 @@ class ByProducts(Factor):
 
 def guide_of(factors: Sequence[Inverse | Spectrum | Cholesky]) -> Products:
     """About the inverses: kept ones in float32, which is enough, or factors as they are."""
+    inverses = [factor for factor in factors if isinstance(factor, Inverse)]
+    if len(inverses) == len(factors) > 0:
+
+        def roughly(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+            return inverses[0].roughly_each([inverses[c] for c in problems], vectors)
+
+        return roughly
     ways = [_way(factor) for factor in factors]
 
     def solve(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:

@@ -195,7 +195,8 @@ def _called(guide: Guide | None) -> Products:
     factors = guide
 
     def solve(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        pairs = zip(problems, vectors, strict=True)
-        return np.array([factors[c].solve(v) for c, v in pairs]).reshape(vectors.shape)
+        if len(problems) == 0:
+            return vectors
+        return factors[0].solve_each([factors[c] for c in problems], vectors)
 
     return solve

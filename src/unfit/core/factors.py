@@ -121,9 +121,23 @@ class Inverse(Kept):
         hessian.ravel()[:: len(hessian) + 1] -= shift
         return Inverse(hessian, inverse, inverse.astype(np.float32))
 
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """H^-1 v, for a vector (d,) or columns (d, m)."""
+        return times(self.inverse, v) if v.ndim > 1 else np.asarray(self.inverse @ v)
+
+    def product(self, v: np.ndarray) -> np.ndarray:
+        """H v."""
+        return np.asarray(self.hessian @ v)
+
     def roughly(self, v: np.ndarray) -> np.ndarray:
         """H^-1 v to float32's precision, at half the traffic."""
         return np.asarray((self.rough @ v.astype(np.float32)).astype(np.float64))
+
+    @classmethod
+    def roughly_each(cls, kept: Sequence["Inverse"], vectors: np.ndarray) -> np.ndarray:
+        """H^-1 v of each to float32's precision, (j, d)."""
+        found = [one.roughly(v) for one, v in zip(kept, vectors, strict=True)]
+        return np.array(found).reshape(vectors.shape)
 
 
 @dataclass(frozen=True)
@@ -143,15 +157,15 @@ class DowndatedInverse(Factor):
     rough: bool
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        Z = times(self.base.inverse, self.U)
+        Z = self.base.solve(self.U)
         K_inverse = _inverse_of_gap(self.U, Z)
-        term = self.base.inverse @ rhs + Z @ (K_inverse @ (Z.T @ rhs))
+        term = self.base.solve(rhs) + Z @ (K_inverse @ (Z.T @ rhs))
         x = np.asarray(term)
         if not np.any(self.shift):  # a penalty that stays when rows leave
             return x
         for _ in range(_MAX_STEPS):
             term = self.shift * term
-            straight = self.base.roughly(term) if self.rough else self.base.inverse @ term
+            straight = self.base.roughly(term) if self.rough else self.base.solve(term)
             term = straight + Z @ (K_inverse @ (Z.T @ term))
             x = x + term
             if self.contraction * np.linalg.norm(term) <= _PRECISION * np.linalg.norm(x):
@@ -160,7 +174,7 @@ class DowndatedInverse(Factor):
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         def product(v: np.ndarray) -> np.ndarray:
-            return np.asarray(self.base.hessian @ v - self.U @ (self.U.T @ v) - self.shift * v)
+            return np.asarray(self.base.product(v) - self.U @ (self.U.T @ v) - self.shift * v)
 
         return inverse_fourth_root_by_lanczos(product, b)
 
@@ -180,14 +194,14 @@ class Corrected(Factor):
     precision: float
 
     def _product(self, v: np.ndarray) -> np.ndarray:
-        return np.asarray(self.base.hessian @ v - self.leaving(v) - self.shift * v)
+        return np.asarray(self.base.product(v) - self.leaving(v) - self.shift * v)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         x = np.zeros_like(rhs)
         if not rhs.any():
             return x
         residual = rhs
-        direction = self.base.inverse @ residual
+        direction = self.base.solve(residual)
         straight, rz = residual, float(residual @ direction)  # straight = H direction
         for _ in range(_MAX_STEPS):
             image = straight - self.leaving(direction) - self.shift * direction
@@ -196,7 +210,7 @@ class Corrected(Factor):
             residual = residual - step * image
             if np.linalg.norm(residual) <= self.precision * np.linalg.norm(rhs):
                 break
-            z = self.base.inverse @ residual
+            z = self.base.solve(residual)
             rz, before = float(residual @ z), rz
             direction = z + (rz / before) * direction
             straight = residual + (rz / before) * straight

@@ -21,7 +21,7 @@ import numpy as np
 from unfit.core.class_split import ClassSplit
 from unfit.core.conjugate_gradients import Guide, Offer
 from unfit.core.deleted_sums import sums_of_rows
-from unfit.core.factors import Cholesky, Factor
+from unfit.core.factors import Cholesky, Factor, Inverse
 from unfit.core.losses import Loss
 from unfit.core.objective import Products, Rows, problems
 from unfit.core.penalty import Ridge, with_ridge
@@ -179,6 +179,10 @@ class Engine(ABC):
         """
         return [Cholesky.of(h) for h in with_ridge(self.hessian_sum(W, mask), ridge)]
 
+    def inverse(self, hessian: np.ndarray) -> Inverse:
+        """The inverse of a Hessian (d, d), penalty included, kept where this engine computes."""
+        return Inverse.of(hessian)
+
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Products]:
@@ -268,7 +272,11 @@ class SgdEngine(Protocol):
 ENGINES: Registry[Callable[[Rows, int], Engine]] = Registry(
     "engine",
     "unfit.engines",
-    {"cpu": "unfit.engines.cpu:CpuEngine", "sparse": "unfit.engines.sparse:SparseEngine"},
+    {
+        "cpu": "unfit.engines.cpu:CpuEngine",
+        "sparse": "unfit.engines.sparse:SparseEngine",
+        "torch": "unfit.engines.device.engine:TorchEngine",
+    },
 )
 ENVIRONMENT = "UNFIT_ENGINE"
 

@@ -142,7 +142,7 @@ class CpuEngine(Engine):
     def lay_out(self, row_of: np.ndarray) -> Layout:
         if self._layout is None or self._layout[0] is not row_of:
             self._layout = None  # the old copy goes before the new one comes
-            self._layout = (row_of, _lay_out(self.rows, row_of))
+            self._layout = (row_of, lay_out(self.rows, row_of))
         return self._layout[1]
 
     def drop_layout(self) -> None:
@@ -152,9 +152,15 @@ class CpuEngine(Engine):
     replay = staticmethod(replay.replay)
 
 
-def _lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
+def padded_width(rows: Rows) -> int:
+    """The columns of a layout: whole vectors, with the intercept's ones inside."""
     lanes = VECTOR // rows.X.itemsize
-    width = -(-rows.d // lanes) * lanes
+    return -(-rows.d // lanes) * lanes
+
+
+def lay_out(rows: Rows, row_of: np.ndarray) -> Layout:
+    """The given rows in the given order, as the loops over mini-batches want them."""
+    width = padded_width(rows)
     n, p = len(row_of), rows.X.shape[1]
     whole = np.empty(n * width * rows.X.itemsize + CACHE_LINE, np.uint8)
     skip = -whole.ctypes.data % CACHE_LINE  # no vector across two lines

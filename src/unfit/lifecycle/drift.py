@@ -50,7 +50,7 @@ def distance_left(
         factors = data.factors(W, mask, ridge)
         left = factors[0].solve_each(factors, gradient)
     elif state.stale_inverse is not None:
-        left = [stale.inverse @ g for stale, g in zip(state.stale_inverse, gradient, strict=True)]
+        left = [stale.solve(g) for stale, g in zip(state.stale_inverse, gradient, strict=True)]
     else:
         if state.statistics is None:
             state = replace(state, statistics=method.statistics(data, W, mask))

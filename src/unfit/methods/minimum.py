@@ -93,8 +93,9 @@ class Objective:
     @property
     def offer(self) -> Offer | None:
         """A guide that can be made: of the engine's own kind, else from a sample of the rows."""
-        if not self.data.forms_hessian:
-            return self.data.offer(self.mask, self.ridge)
+        own = self.data.offer(self.mask, self.ridge)
+        if own is not None or not self.data.forms_hessian:
+            return own
         return Offer(make=self.sampled_guide, products=self.sizes.products_per_guide())
 
     def sampled_guide(self, W: np.ndarray) -> Sequence[Factor]:

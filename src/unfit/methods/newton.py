@@ -55,7 +55,7 @@ class Newton(Method):
         if len(deleted) == 0:
             return state
         left = state.n - len(deleted)
-        guide, kept = guide_without(state, data.take(deleted), self.penalty(data))
+        guide, kept = guide_without(state, data, deleted, self.penalty(data))
         found = minimize(
             self.objective(data, data.without(deleted)),
             self.options.residual or FURTHER * self.settings.tol,
@@ -71,4 +71,4 @@ class Newton(Method):
         if state.inverses is not None or data.wide():
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
-        return replace(state, statistics=statistics.with_factors(roots=False))
+        return replace(state, statistics=statistics.with_factors(False, data.inverse))

@@ -318,7 +318,7 @@ class OneStep(Method):
             return [factor.solve for factor in data.factors(weights, mask, ridge)]
 
         after = self._inverses(state, objective, rows)
-        guide = fresh(W) if after is None else [one.inverse.dot for one in after]
+        guide = fresh(W) if after is None else [one.solve for one in after]
         if self.polished:
             return moved(state, W + solved(guide, of_deleted), left, after)
         found = Correction(gradient=gradient, guide=guide, fresh=fresh).run(W, of_deleted)
@@ -363,7 +363,7 @@ class OneStep(Method):
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
         wants_roots = self.roots and self.settings.sigma > 0
-        statistics = statistics.with_factors(wants_roots)
+        statistics = statistics.with_factors(wants_roots, data.inverse)
         batch = self.settings.deletion_batch_size or 0
         if not wants_roots and not self._refines and worth_class_split(data.k, data.d, batch):
             statistics = replace(statistics, class_split=data.class_split(statistics))

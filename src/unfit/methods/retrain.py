@@ -30,7 +30,7 @@ class Retrain(Method):
         if self.solver == "sgd":
             centre = self.optimum(data, rng, mask=mask)
         else:
-            guide, kept = guide_without(state, data.take(deleted), self.penalty(data))
+            guide, kept = guide_without(state, data, deleted, self.penalty(data))
             centre = self.minimum(data, mask, start=state.centre, guide=guide).weights
         centred = moved(state, centre, state.n - len(deleted), kept)
         return with_noise(centred, self.perturbed(centre, rng))

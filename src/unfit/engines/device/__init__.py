@@ -1,0 +1,14 @@
+"""The engine "torch": rows on a GPU, or on whatever device PyTorch is told to use.
+
+PyTorch is an extra; without it nothing else here is missing.
+"""
+
+from unfit.errors import Unavailable
+
+try:
+    import torch  # noqa: F401
+except ImportError as missing:
+    raise Unavailable(
+        "The engine 'torch' needs PyTorch, which is not installed here; "
+        "run pip install \"unfit[gpu]\", or use the engine 'cpu'."
+    ) from missing

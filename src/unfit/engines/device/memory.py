@@ -1,0 +1,95 @@
+"""Which device, how much of its memory, and what is said when there is not enough.
+
+UNFIT_TORCH_DEVICE names the device ("cuda", "cuda:1", "cpu"); UNFIT_DEVICE_MEMORY says how much of
+its memory rows may take ("40GB"). Rows beyond that are streamed.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from unfit.errors import BadInput, Unavailable
+
+DEVICE, MEMORY = "UNFIT_TORCH_DEVICE", "UNFIT_DEVICE_MEMORY"
+SHARE_OF_FREE = 0.8  # of a GPU's free memory that rows take unless somebody says otherwise
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory")
+
+
+def chosen_device(name: str | None = None) -> torch.device:
+    """The named device, else the one of UNFIT_TORCH_DEVICE, else a GPU if there is one."""
+    asked = name or os.environ.get(DEVICE) or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", asked):
+        raise BadInput(f"unknown device {asked!r}; {DEVICE} takes 'cuda', 'cuda:1' or 'cpu'")
+    device = torch.device(asked)
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise Unavailable(
+            f"The engine 'torch' was asked for the device {asked!r}, but PyTorch finds no CUDA GPU "
+            f"here; set {DEVICE}=cpu, or use the engine 'cpu'."
+        )
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise Unavailable(
+            f"The engine 'torch' was asked for the device {asked!r}, but there are only "
+            f"{torch.cuda.device_count()} GPUs here; they are counted from 0."
+        )
+    return device
+
+
+def row_budget(device: torch.device, given: int | str | None, other: int) -> int | None:
+    """The bytes that rows may take on a device; None for any number.
+
+    given: from the caller, else UNFIT_DEVICE_MEMORY. other: bytes that are needed beside the rows.
+    """
+    given = given if given is not None else os.environ.get(MEMORY) or None
+    if given is not None:
+        return _bytes(given)
+    if device.type != "cuda":
+        return None
+    free, _ = torch.cuda.mem_get_info(device)
+    return max(0, int(SHARE_OF_FREE * free) - other)
+
+
+def _bytes(given: int | str) -> int:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?B?)\s*", str(given))
+    unit = "" if found is None else found[2].upper()
+    if found is None or unit not in _UNITS:
+        raise BadInput(
+            f"{given!r} is not an amount of memory; {MEMORY} takes bytes, or a number with a unit "
+            "such as 500MB or 40GB"
+        )
+    return int(float(found[1]) * _UNITS[unit])
+
+
+@contextmanager
+def device_faults(device: torch.device) -> Iterator[None]:
+    """A device that has no memory left says so in a sentence; nothing has changed then."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as full:
+        torch.cuda.empty_cache()
+        raise _no_memory(device) from full
+    except (MemoryError, RuntimeError) as failure:
+        if isinstance(failure, MemoryError) or _OUT_OF_MEMORY.search(str(failure)):
+            raise _no_memory(device) from failure
+        raise
+
+
+def _no_memory(device: torch.device) -> Unavailable:
+    return Unavailable(
+        f"The device {str(device)!r} has no memory left for this; nothing was changed. Set "
+        f"{MEMORY} to what rows may take of it (such as 8GB), so that the rest is streamed, or "
+        "use the engine 'cpu'."
+    )
+
+
+def to_numpy(tensor: torch.Tensor) -> np.ndarray:
+    return np.asarray(tensor.cpu().numpy())
+
+
+def to_device(array: np.ndarray, device: torch.device) -> torch.Tensor:
+    """A copy on the device, whether or not the array may be written to."""
+    return torch.tensor(np.ascontiguousarray(array), device=device)
