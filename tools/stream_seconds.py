@@ -1,13 +1,13 @@
 """What the published streams cost: always retraining against retraining by a threshold.
 
-    UNFIT_DATA=... python tools/stream_seconds.py [--datasets a,b] [--laws a,b] [--every 5]
-                                                  [--json FILE]
+    UNFIT_DATA=... python tools/stream_seconds.py [--datasets a,b] [--laws a,b] [--method newton]
+                                                  [--every 5] [--json FILE]
 
 Streams, batches and thresholds are those of the paper's authors; everything that a policy does is
-counted: rehearsing, unlearning, evaluating, preparing for the next batch, retraining. `always`
-retrains by SGD at every batch; every fifth of these retrainings is run and timed, and its seconds
-stand for those of the batches around it. `refit` is scikit-learn's lbfgs from the weights at hand
-(tol 1e-6), run at every batch. The ratios that are published stand beside ours.
+counted: rehearsing, unlearning (by the method newton, or --method), evaluating, retraining.
+`always` retrains by SGD at every batch; every fifth of these retrainings is run and timed, and its
+seconds stand for those of the batches up to the next. `refit` is scikit-learn's lbfgs from the
+weights at hand (tol 1e-6), run at every batch. The ratios that are published stand beside ours.
 """
 
 import argparse
@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from unfit.data import catalog
-from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.machine import machine
 from unfit.experiments.positions import counts_of, course_of
 from unfit.experiments.streaming import (
@@ -30,6 +29,7 @@ from unfit.experiments.streaming import (
     refits,
     retrained_by_sgd,
     under_policy,
+    unlearner_of,
 )
 from unfit.experiments.workbench import Workbench
 
@@ -77,7 +77,7 @@ def published_ratios() -> dict[tuple[str, str, str], float]:
 def retrainings(
     workbench: Workbench, law: str, counts: Sequence[int], every: int
 ) -> list[Retrained]:
-    """After each batch; only every so many are run, and those between are like the next one."""
+    """After each batch; only every so many are run, and those after it are taken to be like it."""
     found: list[Retrained] = []
     for number, count in enumerate(counts):
         deletion = workbench.deletion(law, count / workbench.data.n, 0)
@@ -87,18 +87,17 @@ def retrainings(
     return found
 
 
-def costs(workbench: Workbench, law: str, every: int) -> Iterator[Cost]:
-    course, contender = course_of(workbench), CONTENDERS["fisher"]
+def costs(workbench: Workbench, method: str, law: str, every: int) -> Iterator[Cost]:
+    course, unlearner = course_of(workbench), unlearner_of(workbench, method)
     assert course is not None
     retrained_by_sgd(workbench, workbench.deletion(law, 0.01, 0))  # compiles, off the clock
-    open_stream(workbench, contender, law, 0)
-    opened: Rehearsed = open_stream(workbench, contender, law, 0)
+    opened: Rehearsed = open_stream(workbench, unlearner, law, 0)
     after = retrainings(workbench, law, counts_of(course, workbench.data.n), every)
     always = sum(one.seconds for one in after)
     refit = [float(row["seconds_total"]) for row in refits(workbench, opened, after)][-1]
     theirs = published_ratios()
     for threshold in THRESHOLDS:
-        rows = list(under_policy(workbench, contender, opened, threshold, after))
+        rows = list(under_policy(workbench, unlearner, opened, threshold, after))
         seconds = float(rows[-1]["seconds_total"])
         yield Cost(
             dataset=workbench.data.entry.title,
@@ -119,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--datasets", default=",".join(DATASETS))
     parser.add_argument("--laws", default=",".join(LAWS))
+    parser.add_argument("--method", default="newton")
     parser.add_argument("--every", type=int, default=5)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
@@ -132,7 +132,7 @@ def main() -> None:
         for name in given.datasets.split(","):
             workbench = Workbench(catalog.load(name), Path(models))
             for law in given.laws.split(","):
-                for cost in costs(workbench, law, given.every):
+                for cost in costs(workbench, given.method, law, given.every):
                     found.append(cost)
                     print(_line(cost), flush=True)
     if given.json:

@@ -11,11 +11,12 @@ from unfit.experiments.streaming import REFIT, streams
 FRACTIONS = (0.05, 0.1, 0.2)
 
 
-@pytest.fixture(scope="module")
-def rows(workbench):
+@pytest.fixture(scope="module", params=["fisher", "newton"])
+def rows(workbench, request):
     """What each policy came to, batch by batch."""
+    method = request.param
     runs = [
-        Run("stream", "tiny", "targeted-random", fraction, "fisher", policy=policy, step=step)
+        Run("stream", "tiny", "targeted-random", fraction, method, policy=policy, step=step)
         for policy in ("always", REFIT, "never", "0%")
         for step, fraction in enumerate(FRACTIONS, 1)
     ]
@@ -45,3 +46,16 @@ def test_every_policy_pays_for_what_it_does(rows):
     assert all(row["seconds_retrain"] == row["seconds_retrain_sgd"] for row in rows["always"])
     assert not any(row["seconds_retrain"] for row in rows["never"])
     assert any(row["retrained"] for row in rows["0%"])
+
+
+def test_newton_keeps_up_with_retraining_and_is_never_prepared(workbench):
+    runs = [
+        Run("stream", "tiny", "targeted-random", fraction, "newton", policy="never", step=step)
+        for step, fraction in enumerate(FRACTIONS, 1)
+    ]
+    for run, row in streams(workbench, runs):
+        weights = workbench.optimum(workbench.deletion("targeted-random", run.fraction, 0))
+        labels = predict(workbench.data.X_test, weights)
+        exact = accuracy(labels, np.asarray(workbench.data.y_test))
+        assert row["acc_test_employed"] == pytest.approx(exact, abs=0.005)
+        assert row["seconds_prepare"] < 1e-4

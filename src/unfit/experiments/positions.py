@@ -114,7 +114,7 @@ class _Walk:
         right = correct(self._start.weights, test)
         baseline = rehearse(
             self._method,
-            self._start,
+            self._method.prepare(self._start, workbench.engine),
             workbench.engine,
             test,
             right,

@@ -4,8 +4,10 @@ One process, alone: every batch is retrained once by SGD (that is what always-re
 the model that disparity is measured against); then each policy unlearns it, is told what the
 pipeline would tell it, and decides. The steps and the decision are those that the workspace uses.
 A policy that retrains now and then does so by Newton's method from the weights at hand, and its
-rehearsal is one unlearning and one such retraining. `refit` unlearns nothing: every batch is
-answered by scikit-learn's lbfgs, started from the weights before it.
+rehearsal is one unlearning and one such retraining. A method of the paper is prepared for every
+batch; `newton` goes on from the weights at hand, to the tolerance of a refit, and is not. `refit`
+unlearns nothing: every batch is answered by scikit-learn's lbfgs, started from the weights before
+it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,15 +21,16 @@ from unfit.core.metrics import accuracy_disparity, accuracy_error
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
 from unfit.errors import BadInput
-from unfit.experiments.contenders import CONTENDERS, Contender
+from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
 from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.drift import measured
-from unfit.lifecycle.pipeline import TestScores, TrainedModel, correct, rehearse, step
+from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import METHODS, Method, Settings, State
+from unfit.methods.newton import Newton
 
 
 @dataclass(frozen=True)
@@ -50,13 +53,11 @@ def policy_of(name: str) -> Policy:
 
 def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, dict[str, Any]]]:
     """Runs of one law and seed: policies x steps; a run's fraction is what is gone by then."""
-    contender = CONTENDERS[runs[0].method]
-    if contender.method.train is not Method.train and contender.method.noise == "end":
-        raise BadInput(f"a stream cannot restart {contender.label} from retrained weights alone")
+    unlearner = unlearner_of(workbench, runs[0].method)
     law, seed = runs[0].law, runs[0].seed
     fractions = sorted({run.fraction for run in runs})
     wanted = {(run.policy, run.step): run for run in runs}
-    opened = open_stream(workbench, contender, law, seed)
+    opened = open_stream(workbench, unlearner, law, seed)
     retrained = [
         retrained_by_sgd(workbench, workbench.deletion(law, fraction, seed))
         for fraction in fractions
@@ -65,11 +66,32 @@ def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, di
         rows = (
             refits(workbench, opened, retrained)
             if name == REFIT
-            else under_policy(workbench, contender, opened, name, retrained)
+            else under_policy(workbench, unlearner, opened, name, retrained)
         )
         for number, row in enumerate(rows, 1):
             if (name, number) in wanted:
                 yield wanted[name, number], row
+
+
+@dataclass(frozen=True)
+class Unlearner:
+    """A method that answers the batches of a stream, and whether it is prepared for each."""
+
+    method: Method
+    prepares: bool
+
+    def prepared(self, state: State, data: Engine) -> State:
+        return self.method.prepare(state, data) if self.prepares else state
+
+
+def unlearner_of(workbench: Workbench, name: str) -> Unlearner:
+    """A contender of the paper, or `newton`."""
+    if name == Newton.name:
+        return Unlearner(Newton(Settings(options=(("residual", REFIT_TOL),))), prepares=False)
+    contender = CONTENDERS[name]
+    if contender.method.train is not Method.train and contender.method.noise == "end":
+        raise BadInput(f"a stream cannot restart {contender.label} from retrained weights alone")
+    return Unlearner(workbench.method(contender, 0.0), prepares=True)
 
 
 @dataclass(frozen=True)
@@ -80,30 +102,31 @@ class Rehearsed:
     seconds: float
 
 
-def open_stream(workbench: Workbench, contender: Contender, law: str, seed: int) -> Rehearsed:
-    data, entry = workbench.data, workbench.data.entry
+def open_stream(workbench: Workbench, unlearner: Unlearner, law: str, seed: int) -> Rehearsed:
+    """The model as SGD trains it, and c. It is rehearsed twice: the first time loads kernels."""
+    data, entry, method = workbench.data, workbench.data.entry, unlearner.method
     test = Rows(data.X_test, np.asarray(data.y_test), entry.intercept, workbench.loss)
-    method = workbench.method(contender, 0.0)
-    state = workbench.trained_by(contender, 0.0, seed)
+    state = State(method.name, workbench.initial(seed), workbench.engine.n_remaining)
     right = correct(state.weights, test)
-    rng = generator("rehearsal", workbench.name, law, seed)
 
-    def retrain(left: Engine) -> np.ndarray:
-        return _newton(left, state.weights)
+    def rehearsed() -> tuple[Baseline, float]:
+        rng = generator("rehearsal", workbench.name, law, seed)
+        start = perf_counter()
+        baseline = rehearse(
+            method,
+            unlearner.prepared(state, workbench.engine),
+            workbench.engine,
+            test,
+            right,
+            rng,
+            theta=entry.theta,
+            target=entry.target,
+            retrain=lambda left: _newton(left, state.weights),
+        )
+        return baseline, perf_counter() - start
 
-    start = perf_counter()
-    baseline = rehearse(
-        method,
-        state,
-        workbench.engine,
-        test,
-        right,
-        rng,
-        theta=entry.theta,
-        target=entry.target,
-        retrain=retrain,
-    )
-    seconds = perf_counter() - start
+    rehearsed()
+    baseline, seconds = rehearsed()
     model = TrainedModel(
         method=method,
         data=workbench.engine,
@@ -132,7 +155,7 @@ def retrained_by_sgd(workbench: Workbench, deletion: Deletion) -> Retrained:
 
 def under_policy(
     workbench: Workbench,
-    contender: Contender,
+    unlearner: Unlearner,
     opened: Rehearsed,
     name: str,
     retrained: Sequence[Retrained],
@@ -143,9 +166,9 @@ def under_policy(
     and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone. What
     the paper's policies do not look at is measured for others only.
     """
-    policy, data, method = policy_of(name), workbench.engine.shared(), opened.model.method
+    policy, data = policy_of(name), workbench.engine.shared()
     rng = generator("stream", workbench.name, name, retrained[0].deletion.seed)
-    model = replace(opened.model, data=data, state=method.prepare(opened.model.state, data))
+    model = replace(opened.model, data=data, state=unlearner.prepared(opened.model.state, data))
     test, gone = model.test, np.zeros(0, np.int64)
     everyone = np.arange(len(test.rows))
     cost = opened.seconds if isinstance(policy, Disparity) else 0.0
@@ -171,13 +194,13 @@ def under_policy(
                 start = perf_counter()
                 weights = _newton(data, state.weights)
                 retraining = perf_counter() - start
-            state = State(contender.name, weights, data.n_remaining)
+            state = State(unlearner.method.name, weights, data.n_remaining)
             right = test.correct(state.weights)
             baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
             model = replace(model, initially_correct=right, baseline=baseline)
             log_loss_change = 0.0
         start = perf_counter()
-        state = method.prepare(state, data)
+        state = unlearner.prepared(state, data)
         preparing = perf_counter() - start
         model = replace(model, state=state)
         cost += retraining

@@ -129,7 +129,8 @@ def open_pipeline(
     with phase("evaluate"):
         right = correct(state.weights, test)
     with phase("rehearse"):
-        baseline = rehearse(method, state, data, test, right, rng, theta=theta)
+        ready = method.prepare(state, data)
+        baseline = rehearse(method, ready, data, test, right, rng, theta=theta)
     return TrainedModel(
         method=method,
         data=data,
@@ -155,8 +156,9 @@ def rehearse(
 ) -> Baseline:
     """Learn c: delete theta of the rows from one class, unlearn and retrain, compare.
 
-    target: the class; by default the largest. retrain: weights for the rows that remain; by default
-    as the method trains, from the weights at hand where its solver can.
+    state: prepared, where that pays. target: the class; by default the largest. retrain: weights
+    for the rows that remain; by default as the method trains, from the weights at hand where its
+    solver can.
 
     Differences finer than one test row or one deleted row cannot be seen, so both errors are
     taken to be at least that: c is neither infinite nor zero by accident.
@@ -178,7 +180,7 @@ def rehearse(
             rehearsed_acc_err_init=0.0,
         )
     deleted = np.sort(rng.choice(members, count, replace=False))
-    updated = method.unlearn(method.prepare(state, data), data, deleted, rng)
+    updated = method.unlearn(state, data, deleted, rng)
     without = data.shared()
     without.forget(deleted)
     if retrain is not None:
