@@ -290,6 +290,7 @@ def test_bench_on_built_in_data(tmp_path):
     [
         (["--dataset", "imagenet"], "unknown data set 'imagenet'; there are"),
         (["--section", "luck", "--quick"], "unknown section 'luck'; there are"),
+        (["--quick", "--engine", "abacus"], "unknown engine 'abacus'; there are cpu"),
         (["--quick", "--markdown", "/nowhere/x.md"], "no folder /nowhere to put x.md in"),
         (["--dataset", "mnist-b"], "into a folder, and set UNFIT_DATA to it, or use --quick"),
     ],

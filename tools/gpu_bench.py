@@ -21,8 +21,12 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is imported: tensors in scikit-learn
+
 import numpy as np
+import sklearn
 import torch
+from sklearn.linear_model import LogisticRegression
 
 if importlib.util.find_spec("annotated_types") is None:  # bounds of options; none is given here
     stand_in = types.ModuleType("annotated_types")
@@ -287,6 +291,50 @@ def mnist(bench: Bench) -> Iterator[Figure]:
     yield Figure(section="mnist shape", what="train, warm", value=1e3 * seconds, unit="ms")
 
 
+def scikit_learn(bench: Bench) -> Iterator[Figure]:
+    """Fits of a quarter of the rows without intercept, all to tol 1e-6; and what that left."""
+    n = bench.n // 4
+    rows = replace(bench.rows, X=bench.rows.X[:n], codes=bench.rows.codes[:n], intercept=False)
+    engine, method = TorchEngine(rows, 2), METHODS["newton"](replace(bench.settings, tol=1e-6))
+    ridge = method.ridge(engine)
+
+    def figure(what: str, seconds: float, weights: np.ndarray) -> Figure:
+        left = engine.gradient_sum(weights) + ridge * weights
+        note = f"mean gradient {np.linalg.norm(left) / n:.1e}"
+        return Figure(section="scikit-learn", what=what, value=seconds, unit="s", note=note)
+
+    found: list[np.ndarray] = []
+    rng = np.random.default_rng(0)
+    ours = best(bench.device, lambda: found.append(method.train(engine, rng).weights), 3)
+    yield figure(f"unfit, engine torch, {n:,} rows", ours, found[-1])
+    for solver in ("lbfgs", "newton-cholesky"):
+        fitted = LogisticRegression(
+            C=1 / (1e-4 * n), solver=solver, tol=1e-6, max_iter=300, fit_intercept=False
+        )
+        start = time.perf_counter()
+        fitted.fit(rows.X, rows.codes)
+        yield figure(f"{solver}, CPU", time.perf_counter() - start, fitted.coef_)
+    yield _scikit_learn_on_gpu(bench, rows, figure)
+
+
+def _scikit_learn_on_gpu(
+    bench: Bench, rows: Rows, figure: Callable[[str, float, np.ndarray], Figure]
+) -> Figure:
+    """lbfgs on tensors, where scikit-learn's array API takes them; else what it says."""
+    n = len(rows)
+    fitted = LogisticRegression(C=1 / (1e-4 * n), tol=1e-6, max_iter=300, fit_intercept=False)
+    X = torch.from_numpy(rows.X).to(bench.device)
+    y = torch.from_numpy(rows.codes.astype(np.int64)).to(bench.device)
+    try:
+        with sklearn.config_context(array_api_dispatch=True):
+            seconds = best(bench.device, lambda: fitted.fit(X, y), 1)
+            return figure("lbfgs, tensors on the device", seconds, fitted.coef_.cpu().numpy())
+    except Exception as failure:  # which of several depends on scikit-learn's version
+        note = f"not available: {type(failure).__name__}: {failure}"[:120]
+        what = "lbfgs, tensors on the device"
+        return Figure(section="scikit-learn", what=what, value=float("nan"), unit="s", note=note)
+
+
 SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "ceilings": ceilings,
     "hessian": hessian,
@@ -295,6 +343,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "unlearn": unlearn,
     "one-row": one_row,
     "mnist": mnist,
+    "scikit-learn": scikit_learn,
 }
 
 

@@ -6,9 +6,11 @@ The comparisons live in benchmarks/, beside the source or inside the installed p
 import importlib
 import importlib.util
 import json
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +42,10 @@ def bench(
             help="Run only this section: forgetting, stream, fit, sparse ... (repeatable)."
         ),
     ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(help="Who holds unfit's rows: cpu, torch, auto ... Default: UNFIT_ENGINE."),
+    ] = None,
     output: Annotated[Path, typer.Option(help="Where to write the figures, as JSON.")] = Path(
         "bench.json"
     ),
@@ -69,8 +75,10 @@ def bench(
             # The data sets are scaled to norm 1 by their longest row, as in the paper; nobody is in
             # them.
             warnings.simplefilter("ignore", FittedStepWarning)
-            rows = _measure(benchmarks, datasets, benchmarks.chosen_sections(section, quick))
-        machine = benchmarks.machine()
+            sections = benchmarks.chosen_sections(section, quick)
+            with _engine(engine) as used:
+                rows = _measure(benchmarks, datasets, sections)
+        machine = {**benchmarks.machine(), "engine": used}
         figures = {"machine": machine, "rows": [row.as_dict() for row in rows]}
         output.write_text(json.dumps(figures, indent=1) + "\n")
         if markdown is not None:
@@ -129,6 +137,23 @@ class _Benchmarks:
         return _known("section", named or built_in, every)
 
 
+@contextmanager
+def _engine(name: str | None) -> Iterator[str]:
+    """The engine of every model that is made inside, by name."""
+    from unfit.engines.base import AUTO, ENGINES, ENVIRONMENT, engine_name
+
+    before, used = os.environ.get(ENVIRONMENT), name or engine_name()
+    if used != AUTO:
+        ENGINES.find(used)  # says what is wrong before any work
+    os.environ[ENVIRONMENT] = used
+    try:
+        yield used
+    finally:
+        os.environ.pop(ENVIRONMENT)
+        if before is not None:
+            os.environ[ENVIRONMENT] = before
+
+
 def _known(what: str, chosen: list[str], every: Sequence[str]) -> list[str]:
     for name in chosen:
         if name not in every:
@@ -169,7 +194,8 @@ def _title(machine: dict[str, object]) -> str:
     versions = machine["versions"]
     assert isinstance(versions, dict)
     named = ", ".join(f"{name} {number}" for name, number in versions.items() if number)
-    return f"{machine['processor']}, {machine['cores']} cores; {named}"
+    where = f"{machine['processor']}, {machine['cores']} cores, engine {machine['engine']}"
+    return f"{where}; {named}"
 
 
 def _cells(row: Any) -> tuple[str, ...]:

@@ -7,10 +7,11 @@ has a plain default that it may do better. `SgdEngine` is what an engine may lac
 
 A package adds an engine by an entry point of the group "unfit.engines", whose class is called as
 `engine(rows, n_classes)`. Which one is used is for the machine to say: the environment variable
-UNFIT_ENGINE, or `engine` of an estimator. `make_engine` is the only place that names one. May know
-core.
+UNFIT_ENGINE, or `engine` of an estimator; engines.auto chooses for "auto". `make_engine` is the
+only place that names one. May know core.
 """
 
+import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -29,6 +30,7 @@ from unfit.core.replay import Cadence
 from unfit.core.sgd import Layout, Plan
 from unfit.core.sparse_rows import SparseRows
 from unfit.core.statistics import Statistics
+from unfit.engines.auto import Task, chosen_for
 from unfit.errors import Unavailable
 from unfit.progress import ProgressCallback
 from unfit.registry import Registry
@@ -42,10 +44,11 @@ class Engine(ABC):
     class of every row; sample_weight (n,), by which sums multiply each row, or None; remaining
     (n,), a mask that only `forget` changes; erased (n,), rows whose values are not here any more;
     rows_read, by sums over the rows that remain, so far; precise, whether Hessian sums must be
-    float64's throughout, as certificates need them.
+    float64's throughout, as certificates need them; reason, why it was chosen, where it was.
     """
 
     name: ClassVar[str]
+    reason: str = ""
     takes_sample_weight: ClassVar[bool] = False  # an engine that says so multiplies by them
     takes_sparse: ClassVar[bool] = False  # whether its rows are SparseRows, and not dense ones
     # Whether a d x d matrix can exist. Where it cannot, `wide` is always true, factors are known by
@@ -278,7 +281,8 @@ ENGINES: Registry[Callable[[Rows, int], Engine]] = Registry(
         "torch": "unfit.engines.device.engine:TorchEngine",
     },
 )
-ENVIRONMENT = "UNFIT_ENGINE"
+ENVIRONMENT, AUTO = "UNFIT_ENGINE", "auto"
+log = logging.getLogger("unfit")
 
 
 def engine_name() -> str:
@@ -287,14 +291,24 @@ def engine_name() -> str:
 
 
 def make_engine(
-    rows: Rows, n_classes: int, *, places: np.ndarray | None = None, name: str | None = None
+    rows: Rows,
+    n_classes: int,
+    *,
+    places: np.ndarray | None = None,
+    name: str | None = None,
+    task: Task | None = None,
 ) -> Engine:
     """The engine that holds these rows: the named one, else the one of UNFIT_ENGINE, else "cpu".
 
     Sparse rows go to the engine "sparse", unless one that takes them is named. places: a mask over
-    all positions, True where these rows are; the others are erased.
+    all positions, True where these rows are; the others are erased. task: what "auto" chooses for.
     """
-    make = ENGINES.find(name or engine_name())
+    asked, reason = name or engine_name(), ""
+    if asked == AUTO:
+        chosen = chosen_for(rows, n_classes, task or Task())
+        asked, reason = chosen.engine, chosen.reason
+        log.info("the engine %r was chosen: %s", asked, reason)
+    make = ENGINES.find(asked)
     if isinstance(rows, SparseRows) and not getattr(make, "takes_sparse", False):
         if name is not None:
             raise Unavailable(
@@ -302,11 +316,12 @@ def make_engine(
                 "or give dense rows."
             )
         make = ENGINES.find("sparse")
-    if places is None or places.all():
-        return make(rows, n_classes)
-    engine = make(rows.spread(places), n_classes)
-    engine.remaining, engine.erased = places.copy(), ~places
-    engine.n_remaining = len(rows)
+    whole = places is None or bool(places.all())
+    engine = make(rows if places is None or whole else rows.spread(places), n_classes)
+    engine.reason = reason
+    if places is not None and not whole:
+        engine.remaining, engine.erased = places.copy(), ~places
+        engine.n_remaining = len(rows)
     return engine
 
 

@@ -128,7 +128,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         method = METHODS.find(self.method)(settings)
         rows, classes, of_class = self._labelled(X, y, sample_weight)
         rng = _generator(self.random_state)
-        data = make_engine(rows, len(classes), name=self.engine)
+        data = make_engine(rows, len(classes), name=self.engine, task=method.task)
         method.require(data)
         releases, certificate = None, None
         if self.epsilon is not None:
@@ -253,6 +253,16 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         if self._releases is not None:
             self._releases = self._releases.prepared(self._state, self._data)
         return self
+
+    @property
+    def engine_(self) -> str:
+        """The engine that holds the rows."""
+        return self._data.name
+
+    @property
+    def engine_reason_(self) -> str:
+        """Why engine="auto" chose it, in a sentence; empty where it was named."""
+        return self._data.reason
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""

@@ -21,6 +21,7 @@ from unfit.core.penalty import Penalty, Ridge
 from unfit.core.sgd import Plan, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.core.trajectory import Reserve, TrajectoryFile, restore
+from unfit.engines.auto import Task
 from unfit.engines.base import Engine, sgd_engine
 from unfit.errors import Unavailable
 from unfit.knobs import Knob, knob, knobs
@@ -227,7 +228,8 @@ class Method(ABC):
     has, the one that trades closeness for speed first, which tau explains. Options: a frozen
     dataclass of settings that only this method has (see unfit.knobs). needs: protocols that an
     engine must satisfy beyond Engine. replays: keeps its training run and goes through it again.
-    keeps_sums: the statistics it prepares are worth a file.
+    keeps_sums: the statistics it prepares are worth a file. passes: over the rows, that a prepared
+    request takes, about.
     """
 
     name: ClassVar[str]
@@ -239,6 +241,7 @@ class Method(ABC):
     Options: ClassVar[type[object]] = NoOptions
     needs: ClassVar[tuple[type, ...]] = ()
     replays: ClassVar[bool] = False
+    passes: ClassVar[int] = 8
     keeps_sums: ClassVar[bool] = False
     solvers: ClassVar[tuple[str, ...]] = ("newton", "sgd")  # the first one is "auto"
     # Where sigma acts: on what is released, shaped by the last step ("steps"; with
@@ -283,6 +286,13 @@ class Method(ABC):
                 f"option {'.'.join(map(str, first['loc']))!r} of method {self.name!r}: "
                 f"{first['msg']}"
             ) from None
+
+    @property
+    def task(self) -> Task:
+        """What this asks of an engine, for one to be chosen."""
+        s = self.settings
+        epochs = s.epochs if self.solver == "sgd" else 0
+        return Task(epochs=epochs, batch_size=s.batch_size, passes=self.passes)
 
     def require(self, data: Engine) -> None:
         """An error in a sentence, before any work, where the engine lacks what is needed."""

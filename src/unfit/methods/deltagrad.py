@@ -45,6 +45,7 @@ class DeltaGrad(Method):
     )
     needs = (SgdEngine,)
     replays = True
+    passes = 0
     solvers = ("sgd",)
     noise = "end"
 

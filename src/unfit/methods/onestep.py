@@ -85,6 +85,7 @@ class OneStep(Method):
         "own solve and its own passes over the rows."
     )
     keeps_sums = True
+    passes = 0
     roots = False  # whether the method wants roots of the Hessian
     along: ClassVar[Direction]  # which gradients it steps along
 

@@ -12,10 +12,13 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from unfit.engines.auto import Gpu
 from unfit.errors import BadInput, Unavailable
 
 DEVICE, MEMORY = "UNFIT_TORCH_DEVICE", "UNFIT_DEVICE_MEMORY"
 SHARE_OF_FREE = 0.8  # of a GPU's free memory that rows take unless somebody says otherwise
+_BANDWIDTH = 0.5e12  # bytes per second, where a GPU does not say
+_RATE_OF_SM = 200e9  # operations in float32 per second of one of its processors
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _OUT_OF_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory")
 
@@ -37,6 +40,21 @@ def chosen_device(name: str | None = None) -> torch.device:
             f"{torch.cuda.device_count()} GPUs here; they are counted from 0."
         )
     return device
+
+
+def gpu_here() -> Gpu | None:
+    """The GPU that would be used, if there is one and nobody has asked for the CPU."""
+    if os.environ.get(DEVICE) == "cpu" or not torch.cuda.is_available():
+        return None
+    device = chosen_device()
+    about, (free, _) = torch.cuda.get_device_properties(device), torch.cuda.mem_get_info(device)
+    clock, bus = getattr(about, "memory_clock_rate", 0), getattr(about, "memory_bus_width", 0)
+    return Gpu(
+        name=about.name,
+        free=int(SHARE_OF_FREE * free),
+        bandwidth=2e3 * clock * bus / 8 or _BANDWIDTH,  # of memory that sends twice a cycle
+        rate=about.multi_processor_count * _RATE_OF_SM,
+    )
 
 
 def row_budget(device: torch.device, given: int | str | None, other: int) -> int | None:
