@@ -47,19 +47,16 @@ def add_value_gradient(
 ) -> None:
     """Add values and gradients of a block of rows, and note its curvatures if asked for."""
     part = slice(block.start, block.stop)
+    margins = torch.empty((block.stop - block.start, 1), dtype=torch.float64, device=sums.device)
+    times = None if weight is None else weight[part]
     for c in range(len(W)):
-        noted = None if found.curvatures is None else found.curvatures[c, part]
-        value, gradient = _launch(
-            sums,
-            block,
-            W[c].contiguous(),
-            c,
-            weight=None if weight is None else weight[part],
-            curvature=noted,
-            product=False,
-        )
-        found.values[c].add_(value)
+        w = W[c].contiguous()
+        gradient = _launch(sums, block, w, c, weight=times, noted=margins, product=False)
         found.gradients[c].add_(gradient)
+        value, curvature = sums.value_curvature(part, margins, c, times)
+        found.values[c].add_(value.sum())
+        if found.curvatures is not None:
+            found.curvatures[c, part] = curvature
 
 
 def add_products(
@@ -68,7 +65,7 @@ def add_products(
     """Add sum curvature x (x.v) over a block of rows for each vector."""
     for c in range(len(V)):
         v, curvature = V[c].to(torch.float64).contiguous(), curvatures[c, block.start : block.stop]
-        out[c].add_(_launch(sums, block, v, 0, weight=None, curvature=curvature, product=True)[1])
+        out[c].add_(_launch(sums, block, v, 0, weight=None, noted=curvature, product=True))
 
 
 def _launch(
@@ -78,23 +75,21 @@ def _launch(
     problem: int,
     *,
     weight: torch.Tensor | None,
-    curvature: torch.Tensor | None,
+    noted: torch.Tensor,
     product: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The sum of values and of gradients (d,), or a product, over one block."""
+) -> torch.Tensor:
+    """The sum of gradients (d,), with margins noted, or a product with the curvatures noted."""
     n, programs = block.stop - block.start, _programs(sums.device)
     columns = triton.next_power_of_2(sums.p)
     parts = torch.empty((programs, sums.d), dtype=torch.float64, device=sums.device)
-    values = torch.empty(programs, dtype=torch.float64, device=sums.device)
-    rows, warps, stages = shape_of(columns)
+    rows, warps, stages = shape_of(columns, product)
     kernels.sums_over_rows[(programs,)](
         block.X,
         sums.codes[block.start : block.stop],
         weight,
-        curvature,
+        noted,
         w,
         parts,
-        values,
         n,
         sums.p,
         int(sums.k == 1) + problem,
@@ -106,13 +101,13 @@ def _launch(
         STAGES=stages,
         num_warps=warps,
     )
-    return values.sum(), parts.sum(dim=0)
+    return parts.sum(dim=0)
 
 
-def shape_of(columns: int) -> tuple[int, int, int]:
+def shape_of(columns: int, product: bool) -> tuple[int, int, int]:
     """Rows of a tile, warps of a program and stages of its loads, for a power of two columns."""
-    rows = max(1, min(32, 8192 // columns))
-    return rows, 8, 3
+    rows = max(1, min(32, 4096 // columns))
+    return rows, 8 if product else 4, 3
 
 
 def _programs(device: torch.device) -> int:

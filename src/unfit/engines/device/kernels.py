@@ -5,19 +5,6 @@ import triton.language as tl
 
 
 @triton.jit
-def _value(margin, target, LOSS: tl.constexpr):
-    if LOSS == 0:
-        found = tl.maximum(margin, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(margin))) - target * margin
-    elif LOSS == 1:
-        error = margin - (2.0 * target - 1.0)
-        found = 0.5 * error * error
-    else:
-        short = tl.maximum(1.0 - (2.0 * target - 1.0) * margin, 0.0)
-        found = short * short
-    return found
-
-
-@triton.jit
 def _slope(margin, target, LOSS: tl.constexpr):
     if LOSS == 0:
         found = 1.0 / (1.0 + tl.exp(-margin)) - target
@@ -30,29 +17,18 @@ def _slope(margin, target, LOSS: tl.constexpr):
 
 
 @triton.jit
-def _curvature(margin, target, LOSS: tl.constexpr):
-    if LOSS == 0:
-        p = 1.0 / (1.0 + tl.exp(-margin))
-        found = p * (1.0 - p)
-    elif LOSS == 1:
-        found = 0.0 * margin + 1.0
-    else:
-        found = tl.where(1.0 - (2.0 * target - 1.0) * margin > 0.0, 2.0, 0.0)
-    return found
-
-
-@triton.jit
 def sums_over_rows(
-    X, codes, weight, curvature, w, parts, values,
+    X, codes, weight, noted, w, parts,
     n, p, positive,
     LOSS: tl.constexpr, INTERCEPT: tl.constexpr, PRODUCT: tl.constexpr,
     COLUMNS: tl.constexpr, ROWS: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
-    """parts (programs, d), values (programs,) <- sums over the rows of each program.
+    """parts (programs, d) <- sums over the rows of each program.
 
-    Value and gradient at w, with the curvature of each row written where there is an array for it;
-    or, as a product, sum curvature x (x.w) with curvatures that are read. Rows whose weight is 0 do
-    not count, whatever they hold.
+    The gradient at w, with the margin of each row noted: values and curvatures are made of them
+    elsewhere, since logarithms would keep the reading of rows waiting. Or, as a product, sum
+    curvature x (x.w) with curvatures that are noted already. Rows whose weight is 0 do not count,
+    whatever they hold.
     """
     program, programs = tl.program_id(0), tl.num_programs(0)
     column = tl.arange(0, COLUMNS)
@@ -60,7 +36,6 @@ def sums_over_rows(
     at = tl.load(w + column, mask=inside, other=0.0)
     total = tl.zeros([COLUMNS], tl.float64)
     through = tl.zeros([ROWS], tl.float64)
-    value = tl.zeros([ROWS], tl.float64)
     bias = 0.0
     if INTERCEPT:
         bias = tl.load(w + p)
@@ -71,7 +46,7 @@ def sums_over_rows(
         x = tl.load(X + place, mask=real[:, None] & inside[None, :], other=0.0)
         margin = tl.sum(x.to(tl.float64) * at[None, :], axis=1) + bias
         if PRODUCT:
-            scale = tl.load(curvature + row, mask=real, other=0.0)
+            scale = tl.load(noted + row, mask=real, other=0.0)
             slope = tl.where(scale == 0.0, 0.0, scale * margin)
         else:
             target = tl.where(tl.load(codes + row, mask=real, other=-1) == positive, 1.0, 0.0)
@@ -81,10 +56,7 @@ def sums_over_rows(
                 times = tl.load(weight + row, mask=real, other=0.0)
             counts = times != 0.0
             slope = tl.where(counts, times * _slope(margin, target, LOSS), 0.0)
-            value += tl.where(counts, times * _value(margin, target, LOSS), 0.0)
-            if curvature is not None:
-                bend = tl.where(counts, times * _curvature(margin, target, LOSS), 0.0)
-                tl.store(curvature + row, bend, mask=real)
+            tl.store(noted + row, margin, mask=real)
         total += tl.sum(x.to(tl.float64) * slope[:, None], axis=0)
         through += slope
     d = p
@@ -92,7 +64,6 @@ def sums_over_rows(
         d = p + 1
         tl.store(parts + program * d + p, tl.sum(through, axis=0))
     tl.store(parts + program * d + column, total, mask=inside)
-    tl.store(values + program, tl.sum(value, axis=0))
 
 
 @triton.jit

@@ -113,6 +113,18 @@ class Sums:
         self._add_through(out, slope, X)
         return out
 
+    def value_curvature(
+        self, part: slice, margins: torch.Tensor, problem: int, weight: torch.Tensor | None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Value and curvature (rows,) of a part of the rows, from their margins (rows, 1)."""
+        target = (self.codes[part, None] == self.positive[problem]).to(margins.dtype)
+        value, _, curvature = (found[:, 0] for found in self._formulae(margins, target))
+        if weight is None:
+            return value, curvature
+        left_out = weight == 0  # whatever overflows there
+        value, curvature = value * weight, curvature * weight
+        return torch.where(left_out, 0.0, value), torch.where(left_out, 0.0, curvature)
+
     def _at(
         self, block: Block, X: torch.Tensor, W: torch.Tensor, weight: torch.Tensor | None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
