@@ -208,7 +208,7 @@ def passes(bench: Bench) -> Iterator[Figure]:
     engine._sums.fused = fused_there
     usual = fused.shape_of
     for shape in SHAPES if fused_there else ():
-        fused.shape_of = lambda columns, product, shape=shape: shape
+        fused.shape_of = lambda columns, shape=shape: shape
         a = best(bench.device, lambda: engine.value_gradient_sum(bench.weights), 3)
         b = best(bench.device, lambda: products(only, V), 3)
         yield figure(f"  gradient by tile, warps, stages {shape}", a, f"product {1e3 * b:.3f} ms")

@@ -82,7 +82,7 @@ def _launch(
     n, programs = block.stop - block.start, _programs(sums.device)
     columns = triton.next_power_of_2(sums.p)
     parts = torch.empty((programs, sums.d), dtype=torch.float64, device=sums.device)
-    rows, warps, stages = shape_of(columns, product)
+    rows, warps, stages = shape_of(columns)
     kernels.sums_over_rows[(programs,)](
         block.X,
         sums.codes[block.start : block.stop],
@@ -104,10 +104,10 @@ def _launch(
     return parts.sum(dim=0)
 
 
-def shape_of(columns: int, product: bool) -> tuple[int, int, int]:
+def shape_of(columns: int) -> tuple[int, int, int]:
     """Rows of a tile, warps of a program and stages of its loads, for a power of two columns."""
     rows = max(1, min(32, 4096 // columns))
-    return rows, 8 if product else 4, 3
+    return rows, 4, 3
 
 
 def _programs(device: torch.device) -> int:
