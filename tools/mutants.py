@@ -43,8 +43,8 @@ MUTANTS = (
     Mutant(
         breaks="the regulariser counts the rows that remain",
         file="methods/onestep.py",
-        right="ridge = self.ridge(data, mask)\n        factors = data.factors",
-        wrong="ridge = self.ridge(data)\n        factors = data.factors",
+        right="ridge = self.ridge(data, mask)",
+        wrong="ridge = self.ridge(data)",
         tests=("tests/methods/test_dense.py",),
     ),
     Mutant(
@@ -99,8 +99,8 @@ MUTANTS = (
     Mutant(
         breaks="the database's free pages hold no ids after a purge",
         file="workspace/purge.py",
-        right="    store.purges.vacuum()\n",
-        wrong="",
+        right="store.purges.vacuum(removed.texts if session.knows_all_removed(removed) else None)",
+        wrong="pass",
         tests=("tests/workspace/test_purge.py",),
     ),
     Mutant(
@@ -127,8 +127,8 @@ MUTANTS = (
     Mutant(
         breaks="a certified release has the promised noise",
         file="certify/certifier.py",
-        right="noisy = centre + self.promise.noise * standard_normal(rng, shape)",
-        wrong="noisy = centre + self.promise.noise / 2 * standard_normal(rng, shape)",
+        right="self.promise.noise * standard_normal(",
+        wrong="self.promise.noise / 2 * standard_normal(",
         tests=("tests/certify/test_certified_estimator.py",),
     ),
     Mutant(
