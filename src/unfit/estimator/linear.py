@@ -13,7 +13,7 @@ from unfit.certify import Promise, Releases, certified_settings
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predicted_classes
 from unfit.core.sparse_rows import make_rows
-from unfit.engines.base import Engine, make_engine
+from unfit.engines.base import Engine, MakeEngine, make_engine
 from unfit.estimator.audited import AuditedModel
 from unfit.estimator.parameters import CONSTRAINTS
 from unfit.estimator.training_warnings import warn_of_training
@@ -64,7 +64,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         warm_start: bool = False,
         dtype: str = "float32",
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
-        engine: str | None = None,
+        engine: str | MakeEngine | None = None,
         options: dict[str, Any] | None = None,
         epsilon: float | None = None,
         delta: float = 1e-5,
@@ -306,7 +306,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
             )
             weights = None if old.sample_weight is None else old.sample_weight[remaining]
             rows = make_rows(matrix, old.codes[remaining], old.intercept, old.loss, weights)
-            name = old.name if issparse(matrix) == old.takes_sparse else None
+            name = old.made_by if issparse(matrix) == old.takes_sparse else None
             data = make_engine(rows, len(self.classes_), places=remaining, name=name)
             state = self._fitted.train(data, self._rng)
             training = state.training

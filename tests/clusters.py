@@ -1,0 +1,62 @@
+"""A Dask cluster for tests: a scheduler in this process, workers in processes of their own."""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask
+from distributed import LocalCluster
+
+from unfit.engines import Dask
+from unfit.engines.cluster.connection import disconnect_all
+
+NO_SPILLING = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+
+
+class Running:
+    """A started cluster."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.scheduler_address)
+
+    def engine(self, **settings: object) -> Dask:
+        return Dask(self.address, **settings)
+
+    def pids(self) -> list[int]:
+        """Of the worker processes."""
+        return [nanny.pid for nanny in self.cluster.workers.values() if nanny.pid is not None]
+
+    def kill(self, which: int = 0) -> None:
+        """kill -9 of a worker; its nanny starts another one."""
+        os.kill(self.pids()[which % len(self.pids())], signal.SIGKILL)
+
+
+@contextmanager
+def local(
+    folder: Path, n_workers: int = 2, config: dict[str, object] | None = None
+) -> Iterator[Running]:
+    """So many workers of one thread each; what they write goes under the folder."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with (
+        dask.config.set({**NO_SPILLING, **(config or {})}),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address=None,
+            local_directory=str(folder),
+            memory_limit=0,
+        ) as cluster,
+    ):
+        try:
+            yield Running(cluster, folder)
+        finally:
+            disconnect_all()
