@@ -349,8 +349,17 @@ class ReadsFiles(Protocol):
         ...
 
 
+def reads_files(name: str | MakeEngine | None) -> bool:
+    """Whether the named engine, or that of UNFIT_ENGINE, leaves rows in their files."""
+    return isinstance(_named(name), ReadsFiles)
+
+
+def _named(name: str | MakeEngine | None) -> MakeEngine:
+    return ENGINES.find(name or engine_name()) if name is None or isinstance(name, str) else name
+
+
 def _maker(rows: Rows, name: str | MakeEngine | None) -> MakeEngine:
-    make = ENGINES.find(name or engine_name()) if name is None or isinstance(name, str) else name
+    make = _named(name)
     either = getattr(make, "takes_both", False)
     if not isinstance(rows, SparseRows) or either or getattr(make, "takes_sparse", False):
         return make
