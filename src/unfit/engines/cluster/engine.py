@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
-from distributed import Future
+from distributed import Client, Future
 
 from unfit.core.by_products import Systems
 from unfit.core.conjugate_gradients import unguided
@@ -75,26 +75,21 @@ class _Shards:
         return self._ranges
 
     def mapped(self) -> list[Future]:
-        """Every shard, mapped by some worker: its own turn's if that one is there."""
+        """Every shard, mapped by some worker: the scheduler chooses the one that has the least."""
         client, ranges = self.cluster.client(), self.ranges
         known = self.cluster.connections, self.epoch
         if self._mapped is None or self._mapped[0] != known:
-            turns, made = list(self.cluster.workers()), []
-            for number, (start, stop) in enumerate(ranges):
-                shard = replace(self._template, number=number, start=start, stop=stop)
-                made.append(
-                    client.submit(
-                        tasks.load,
-                        shard,
-                        self.epoch,
-                        LeftOut.of(self.gone[start:stop]),
-                        key=f"unfit-load-{number}-{self.epoch}-{uuid.uuid4().hex}",
-                        workers=[turns[number % len(turns)]] if turns else None,
-                        allow_other_workers=bool(turns),
-                    )
-                )
-            self._mapped = known, made
+            self._mapped = known, [self._load(client, number) for number in range(len(ranges))]
         return self._mapped[1]
+
+    def _load(self, client: Client, number: int) -> Future:
+        """One at a time, which keeps the scheduler from handing them out by the handful. No worker
+        is named: a task that prefers one that has died is never run."""
+        start, stop = self.ranges[number]
+        shard = replace(self._template, number=number, start=start, stop=stop)
+        left_out = LeftOut.of(self.gone[start:stop])
+        key = f"unfit-load-{number}-{self.epoch}-{uuid.uuid4().hex}"
+        return client.submit(tasks.load, shard, self.epoch, left_out, key=key)
 
     def map(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> list[Future]:
         """One task a shard."""
