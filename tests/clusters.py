@@ -15,6 +15,11 @@ from unfit.engines.cluster.connection import disconnect_all
 
 NO_SPILLING = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
 
+ENVIRONMENT = {  # the same, for a worker that is started by its command
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
+}
+
 
 class Running:
     """A started cluster."""
@@ -40,7 +45,7 @@ class Running:
 
 @contextmanager
 def local(
-    folder: Path, n_workers: int = 2, config: dict[str, object] | None = None
+    folder: Path, n_workers: int = 2, config: dict[str, object] | None = None, port: int = 0
 ) -> Iterator[Running]:
     """So many workers of one thread each; what they write goes under the folder."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
@@ -51,7 +56,8 @@ def local(
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            scheduler_port=port,
+            dashboard_address=":0",
             local_directory=str(folder),
             memory_limit=0,
         ) as cluster,

@@ -78,7 +78,9 @@ class Cluster:
         except TimeoutError:
             raise self._no_workers() from None
         for worker, said in found.items():
-            if isinstance(said, ModuleNotFoundError):
+            if isinstance(said, OSError):  # it has died meanwhile; `load` looks at who comes
+                continue
+            if "No module named" in str(said):
                 raise self._lacks(f"the worker {worker}", said)
             if isinstance(said, BaseException):
                 raise Unavailable(f"the worker {worker} cannot work: {_first_line(said)}")
