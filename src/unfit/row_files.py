@@ -47,7 +47,7 @@ class RowFiles:
     width: columns without the intercept. digest: SHA-256 of the manifest. class_of_label: what
     labels.bin says -> class code. weight_of_class: of each class code, the last one for a class
     that is not known; None where all are 1. Rows with weights of their own have them in
-    sample_weight.bin.
+    sample_weight.bin. temporary: the folder belongs to the engine, and goes with it.
     """
 
     folder: str
@@ -57,6 +57,7 @@ class RowFiles:
     arrays: dict[str, Array]
     class_of_label: tuple[int, ...]
     weight_of_class: tuple[float, ...] | None = None
+    temporary: bool = False
 
     @property
     def sparse(self) -> bool:
@@ -176,7 +177,14 @@ def row_arrays(n: int, width: int, dtype: np.dtype, weighted: bool) -> dict[str,
     return arrays
 
 
-def described(folder: Path, arrays: dict[str, Array], width: int, n_classes: int) -> RowFiles:
+def described(
+    folder: Path,
+    arrays: dict[str, Array],
+    width: int,
+    n_classes: int,
+    *,
+    temporary: bool = False,
+) -> RowFiles:
     """Write the manifest of a folder whose files are complete, and describe it."""
     shapes = {name: [array.dtype, *array.shape] for name, array in arrays.items()}
     content = {"arrays": shapes, "width": width, "id": secrets.token_hex(16)}
@@ -188,6 +196,7 @@ def described(folder: Path, arrays: dict[str, Array], width: int, n_classes: int
         width=width,
         arrays=arrays,
         class_of_label=tuple(range(n_classes)),
+        temporary=temporary,
     )
 
 
@@ -211,7 +220,7 @@ def write_rows(folder: Path, rows: Rows, n_classes: int) -> RowFiles:
         with disk.ArrayWriter(folder / f"{name}.bin", array.dtype) as writer:
             for block in _blocks(parts[name]):
                 writer.append(block)
-    return described(folder, arrays, width, n_classes)
+    return described(folder, arrays, width, n_classes, temporary=True)
 
 
 def _blocks(values: np.ndarray) -> Iterator[np.ndarray]:

@@ -6,6 +6,7 @@ from scipy import sparse
 
 import unfit
 from unfit.core.losses import LOSSES
+from unfit.errors import BadInput
 from unfit.testing import Case, check_engine
 
 EXACT = 1e-8  # relative, between engines
@@ -67,3 +68,33 @@ def test_weights_are_those_of_one_process(cluster, method, kind, epsilon):
     ours, theirs = (model.certificate_ for model in models)
     assert (ours.rows, ours.deleted, ours.bound) == (theirs.rows, theirs.deleted, theirs.bound)
     assert ours.mu == pytest.approx(theirs.mu, rel=1e-6)
+
+
+@pytest.mark.parametrize("frame", [False, True], ids=["array", "data frame"])
+def test_a_dask_collection_never_comes_here(cluster, tmp_path, frame):
+    array = pytest.importorskip("dask.array")
+    X, y = rows(dtype="float32")
+    given = array.from_array(X, chunks=(1700, 5))
+    if frame:
+        given = pytest.importorskip("dask.dataframe").from_dask_array(
+            given, columns=[f"c{j}" for j in range(12)]
+        )
+    engine = cluster.engine(folder=str(tmp_path))
+    ours = unfit.LogisticRegression("newton", engine=engine).fit(given, y)
+    theirs = unfit.LogisticRegression("newton").fit(X, y)
+    assert ours.n_features_in_ == 12
+    assert hasattr(ours, "feature_names_in_") == frame
+    same(ours.unlearn([5, 4000]), theirs.unlearn([5, 4000]))
+    np.testing.assert_array_equal(ours._data.take(np.array([3, 5999])).X, X[[3, 5999]])
+    del ours
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_collection_with_a_gap_is_refused_and_leaves_no_file(cluster, tmp_path):
+    array = pytest.importorskip("dask.array")
+    X, y = rows(dtype="float32")
+    X[4242, 3] = np.nan
+    model = unfit.LogisticRegression(engine=cluster.engine(folder=str(tmp_path)))
+    with pytest.raises(BadInput, match="row 4242 of X holds a value that is not a finite number"):
+        model.fit(array.from_array(X, chunks=(1000, 12)), y)
+    assert not list(tmp_path.iterdir())

@@ -238,9 +238,9 @@ def test_a_worker_without_unfit_is_named(tmp_path):
 
 
 def test_folders_that_workers_cannot_see_are_asked_for():
-    from unfit.engines.cluster.engine import _new_folder
+    from unfit.engines.cluster.engine import new_folder
 
     with pytest.raises(Unavailable, match="name a folder that all of them see"):
-        _new_folder(Dask("tls://scheduler:8786"))
+        new_folder(Dask("tls://scheduler:8786"))
     with pytest.raises(Unavailable, match="is not there; make it first"):
-        _new_folder(Dask("tls://scheduler:8786", folder=str(Path("/nowhere/at/all"))))
+        new_folder(Dask("tls://scheduler:8786", folder=str(Path("/nowhere/at/all"))))

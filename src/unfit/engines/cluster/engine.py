@@ -114,9 +114,9 @@ class DaskEngine(Engine):
         super().__init__(rows, n_classes)
         cluster = connect(settings)
         cluster.client()
-        self._own = files is None  # whether the files are ours, to erase and to remove
         if files is None:
-            files = write_rows(_new_folder(settings), rows, n_classes)
+            files = write_rows(new_folder(settings), rows, n_classes)
+        if files.temporary:
             weakref.finalize(self, shutil.rmtree, files.folder, ignore_errors=True)
         shard = Shard(
             files=files,
@@ -155,7 +155,7 @@ class DaskEngine(Engine):
 
     def erase(self, rows: np.ndarray) -> None:
         super().erase(rows)
-        if self._own:
+        if self.files.temporary:
             self.files.zero(rows)
         if not self._tried and len(rows):
             self._shards.leave(rows)
@@ -328,7 +328,7 @@ def _added(parts: Sequence[Part]) -> list[np.ndarray]:
     return total
 
 
-def _new_folder(settings: Dask) -> Path:
+def new_folder(settings: Dask) -> Path:
     """A folder for rows in memory, which is not there yet."""
     if settings.folder is None and not settings.local:
         raise Unavailable(

@@ -4,7 +4,7 @@ import ipaddress
 import os
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from unfit.errors import BadInput, Unavailable
@@ -78,16 +78,29 @@ class Dask:
         """The engine of rows that lie in files already."""
         return self._make(rows, n_classes, files)
 
+    def write(self, X: Any, dtype: Any) -> Any:
+        """The rows of a Dask array or data frame, written by the workers that have them; see
+        cluster.collections.Written."""
+        folder = self._module("engine").new_folder(self)
+        return self._module("collections").write_collection(X, dtype, folder, self)
+
+    def gathered(self, values: Any) -> Any:
+        """A small Dask collection, such as labels, in memory."""
+        return self._module("collections").gathered(values, self)
+
     def _make(self, rows: "Rows", n_classes: int, files: "RowFiles | None") -> "Engine":
+        made: Engine = self._module("engine").make(rows, n_classes, files, self)
+        return made
+
+    @staticmethod
+    def _module(name: str) -> Any:
         try:
-            module = import_module("unfit.engines.cluster.engine")
+            return import_module(f"unfit.engines.cluster.{name}")
         except ModuleNotFoundError as error:
             raise Unavailable(
                 f"The engine 'dask' needs packages that are not installed ({error}); install "
                 "unfit[cluster]."
             ) from None
-        made: Engine = module.make(rows, n_classes, files, self)
-        return made
 
 
 class _OfEnvironment:
