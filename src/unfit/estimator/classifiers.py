@@ -40,8 +40,9 @@ class LogisticRegression(LinearClassifier):
     warm_start : whether `fit` starts from the weights of the last one, if they have the same shape.
     dtype : "float32" or "float64", the precision of the rows; weights are always float64.
     random_state : seed or Generator for starting weights, row order and noise.
-    engine : who holds the rows and computes sums over them: "cpu", or one that a package adds. None
-        is that of the environment variable UNFIT_ENGINE, or "cpu".
+    engine : who holds the rows and computes sums over them: "cpu", one that a package adds, or a
+        cluster, as unfit.engines.Dask(address); X may then be a Dask array or data frame. None is
+        that of the environment variable UNFIT_ENGINE, or "cpu".
         Sparse rows go to the engine "sparse".
     options : settings that only one method has, by name, as `steps` and `residual` of "newton".
     epsilon, delta, noise : with epsilon given, every release is certified: it has Gaussian noise of
