@@ -35,12 +35,16 @@ class Running:
         return Dask(self.address, **settings)
 
     def pids(self) -> list[int]:
-        """Of the worker processes."""
-        return [nanny.pid for nanny in self.cluster.workers.values() if nanny.pid is not None]
+        """Of the workers at work: one that is killed while it starts is not started again."""
+        known = set(self.cluster.scheduler.workers)
+        nannies = self.cluster.workers.values()
+        return [w.pid for w in nannies if w.pid and w.worker_address in known]
 
     def kill(self, which: int = 0) -> None:
-        """kill -9 of a worker; its nanny starts another one."""
-        os.kill(self.pids()[which % len(self.pids())], signal.SIGKILL)
+        """kill -9 of a worker, if there is one; its nanny starts another one."""
+        pids = self.pids()
+        if pids:
+            os.kill(pids[which % len(pids)], signal.SIGKILL)
 
 
 @contextmanager

@@ -191,9 +191,10 @@ def killed(folder: Path, n: int | None, times: int = 20) -> dict[str, Any]:
             def kill(stop: threading.Event = stop) -> None:
                 nonlocal kills
                 while not stop.wait(rng.uniform(0, max(length, 2.0))):
-                    pids = [w.pid for w in running.workers.values() if w.pid]
-                    os.kill(pids[int(rng.integers(len(pids)))], signal.SIGKILL)
-                    kills += 1
+                    pids = started(running)
+                    if pids:
+                        os.kill(pids[int(rng.integers(len(pids)))], signal.SIGKILL)
+                        kills += 1
 
             killer = threading.Thread(target=kill)
             killer.start()
@@ -205,6 +206,12 @@ def killed(folder: Path, n: int | None, times: int = 20) -> dict[str, Any]:
             apart = np.linalg.norm(found - expected) / np.linalg.norm(expected)
             worst = max(worst, float(apart))
     return {"rows": files.n, "kills": kills, "worst_distance": worst, "undisturbed_s": length}
+
+
+def started(running: LocalCluster) -> list[int]:
+    """Of the workers at work: one that is killed while it starts is not started again."""
+    known = set(running.scheduler.workers)
+    return [w.pid for w in running.workers.values() if w.pid and w.worker_address in known]
 
 
 def _story(data: Engine) -> np.ndarray:

@@ -19,7 +19,7 @@ import clusters
 import unfit
 from unfit.engines import Dask
 from unfit.engines.cluster import tasks
-from unfit.errors import BadInput, Unavailable
+from unfit.errors import BadInput, Damaged, Unavailable
 
 CANARY = 41.7251
 
@@ -144,6 +144,19 @@ def test_another_version_is_refused(cluster):
     nobody = tasks.LeftOut.of(np.zeros(len(data), bool))
     with pytest.raises(Unavailable, match=r"and this process has 0\.0\.0; install the same"):
         tasks.load(shard, 0, nobody)
+
+
+def test_a_file_that_comes_back_is_mapped_again(cluster, tmp_path):
+    model = fitted(cluster.engine(folder=str(tmp_path)))
+    (folder,) = tmp_path.iterdir()
+    model.unlearn([3])
+    (folder / "live.bin").rename(tmp_path / "away")
+    with pytest.raises(Damaged, match=r"live\.bin is missing"):
+        model.unlearn([7])
+    assert model.n_remaining_ == 7999
+    (tmp_path / "away").rename(folder / "live.bin")
+    X, y = rows()
+    same(model.unlearn([7]), unfit.LogisticRegression("newton").fit(X, y).unlearn([3, 7]))
 
 
 @pytest.mark.parametrize("seed", range(3))

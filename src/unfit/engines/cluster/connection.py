@@ -7,8 +7,8 @@ scattered, no actor is made, and no task is tied to one worker. May know Dask.
 
 import time
 import weakref
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import distributed
 from distributed import Client, Future, KilledWorker
@@ -18,6 +18,7 @@ from unfit.engines.cluster.settings import Dask, installed_version
 from unfit.engines.cluster.tasks import facts, other_version, spilling
 from unfit.errors import Unavailable, UnfitError
 
+T = TypeVar("T")
 _CONNECT = "10s"  # how long a scheduler may take to answer
 _LOOK = 1.0  # seconds between two looks at whether anybody is still working
 _known: "weakref.WeakValueDictionary[Dask, Cluster]" = weakref.WeakValueDictionary()
@@ -106,15 +107,24 @@ class Cluster:
 
     def workers(self) -> dict[str, int]:
         """The threads of every worker, by its address."""
-        found = self.client().scheduler_info(n_workers=-1)["workers"]
-        return {address: int(worker["nthreads"]) for address, worker in sorted(found.items())}
+        return dict(self.client().nthreads())
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """What tasks return, in their order; however long that takes while anybody works."""
         client = self.client()
+        self.wait(futures)
+        return self._guarded(futures, lambda: list(client.gather(list(futures))))
+
+    def wait(self, futures: Sequence[Future]) -> None:
+        """Until tasks are done, or have failed."""
+        client = self.client()
+        self._guarded(futures, lambda: self._wait(client, futures))
+
+    def _guarded(self, futures: Sequence[Future], what: Callable[[], T]) -> T:
+        """A failure is told in a sentence, and the tasks are given up."""
+        client = self.client()
         try:
-            self._wait(client, futures)
-            return list(client.gather(list(futures)))
+            return what()
         except (UnfitError, KeyboardInterrupt):
             client.cancel(list(futures), force=True)
             raise

@@ -39,6 +39,8 @@ from unfit.row_files import RowFiles, write_rows
 T = TypeVar("T")
 SHARDS_PER_THREAD = 3
 _LEAST = 1024  # rows of a shard, where that is for us to say
+_AT_ONCE = 128  # rows that are read from one mapping here
+_IN_TURN = 64  # shards that are mapped one after another; chance spreads more of them well enough
 _MOST_HERE = 1 << 30  # bytes of rows that may come to this process
 
 
@@ -52,6 +54,7 @@ class _Shards:
     def __init__(self, cluster: Cluster, files: RowFiles, template: Shard) -> None:
         self.cluster, self.files = cluster, files
         self.gone = np.zeros(files.n, np.bool_)
+        self._here = np.ones(files.n, np.bool_)  # all others
         self.epoch = 0
         self._template = template
         self._ranges: list[tuple[int, int]] | None = None
@@ -60,6 +63,7 @@ class _Shards:
     def leave(self, rows: np.ndarray) -> None:
         """Rows are on the deletion list, or were zeroed in the files: shards are mapped anew."""
         self.gone[rows] = True
+        self._here[rows] = False
         self.epoch += 1
         self._mapped = None
 
@@ -75,16 +79,24 @@ class _Shards:
         return self._ranges
 
     def mapped(self) -> list[Future]:
-        """Every shard, mapped by some worker: the scheduler chooses the one that has the least."""
+        """Every shard, mapped by some worker.
+
+        Where they are few, one waits for the other: among workers that are idle, the scheduler
+        goes round, and so each has its share of them.
+        """
         client, ranges = self.cluster.client(), self.ranges
         known = self.cluster.connections, self.epoch
         if self._mapped is None or self._mapped[0] != known:
-            self._mapped = known, [self._load(client, number) for number in range(len(ranges))]
+            made: list[Future] = []
+            for number in range(len(ranges)):
+                made.append(self._load(client, number))
+                if len(ranges) <= _IN_TURN:
+                    self.cluster.wait(made[-1:])
+            self._mapped = known, made
         return self._mapped[1]
 
     def _load(self, client: Client, number: int) -> Future:
-        """One at a time, which keeps the scheduler from handing them out by the handful. No worker
-        is named: a task that prefers one that has died is never run."""
+        """No worker is named: a task that prefers one that has died is never run."""
         start, stop = self.ranges[number]
         shard = replace(self._template, number=number, start=start, stop=stop)
         left_out = LeftOut.of(self.gone[start:stop])
@@ -97,11 +109,20 @@ class _Shards:
         futures = self.cluster.client().map(task, *each, key=name, pure=False, **shared)
         return list(futures)
 
+    def results(self, futures: Sequence[Future]) -> list[Any]:
+        """What tasks return; after a failure, shards are mapped anew by whoever tries again."""
+        try:
+            return self.cluster.results(futures)
+        except BaseException:
+            self._mapped = None
+            raise
+
     def left_out(self, mask: np.ndarray) -> list[LeftOut]:
         """Those who do not count in a pass although their shards have them."""
-        return [
-            LeftOut.of(~(mask[start:stop] | self.gone[start:stop])) for start, stop in self.ranges
-        ]
+        if np.array_equal(mask, self._here):
+            return [LeftOut.nobody()] * len(self.ranges)
+        out = self._here & ~mask
+        return [LeftOut.of(out[start:stop]) for start, stop in self.ranges]
 
 
 class DaskEngine(Engine):
@@ -167,12 +188,16 @@ class DaskEngine(Engine):
                 f"{size:,} rows take {size * self.files.row_bytes / 1e9:.3g} GB, too much for the "
                 "process that asks the cluster; ask for fewer rows (of an audit: give it test rows)"
             )
-        return self._mapped_here().take(rows)
+        return self._read(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
 
-    def _mapped_here(self) -> Rows:
-        """All rows where they lie, with the codes of this process."""
-        X = self.files.mapped("X")[: len(self)]
-        return Rows(X, self.codes, self.intercept, self.loss, self.sample_weight)
+    def _read(self, rows: np.ndarray) -> Rows:
+        """Rows at some positions, from the file. A page that is touched brings its neighbours along
+        into the memory of this process, so the file is mapped anew for every few rows."""
+        X = np.empty((len(rows), self.files.width), self.dtype)
+        for at in range(0, len(rows), _AT_ONCE):
+            X[at : at + _AT_ONCE] = self.files.mapped("X")[rows[at : at + _AT_ONCE]]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return Rows(X, self.codes[rows], self.intercept, self.loss, weight)
 
     def shards_of(self, rows: np.ndarray) -> int:
         """How many shards some rows lie in."""
@@ -191,7 +216,7 @@ class DaskEngine(Engine):
         futures = shards.map(
             tasks.summed, mapped, shards.left_out(keep), epoch=shards.epoch, what=what
         )
-        return self._checked(shards.cluster.results(futures), keep)
+        return self._checked(shards.results(futures), keep)
 
     def _checked(self, parts: list[Part], keep: np.ndarray) -> list[Part]:
         for number, ((start, stop), part) in enumerate(
@@ -235,13 +260,13 @@ class DaskEngine(Engine):
         evaluated = shards.map(
             tasks.evaluate, mapped, shards.left_out(keep), epoch=shards.epoch, W=W
         )
-        found = shards.cluster.results(shards.map(tasks.totals, evaluated))
+        found = shards.results(shards.map(tasks.totals, evaluated))
         values, gradients = _added(self._checked(found, keep))
         self.rows_read += int(np.count_nonzero(keep))
 
         def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
             futures = shards.map(tasks.product, evaluated, problems=problems, V=V)
-            parts = shards.cluster.results(futures)
+            parts = shards.results(futures)
             self.rows_read += len(self)
             return _added(self._checked(parts, keep))[0]
 
@@ -261,9 +286,9 @@ class SparseDaskEngine(DaskEngine):
     def beside(self, rows: Rows) -> Engine:
         return SparseEngine(rows, self.classes)
 
-    def _mapped_here(self) -> Rows:
-        rows = self.files.rows(0, len(self), self.intercept, self.loss)
-        return replace(rows, codes=self.codes, sample_weight=self.sample_weight)
+    def _read(self, rows: np.ndarray) -> Rows:
+        whole = self.files.rows(0, len(self), self.intercept, self.loss)
+        return replace(whole, codes=self.codes, sample_weight=self.sample_weight).take(rows)
 
     def forget(self, rows: np.ndarray) -> None:
         if self._values_in_columns is not None:

@@ -64,6 +64,10 @@ class LeftOut:
             return cls(np.packbits(out), True)
         return cls(places.astype(np.int32), False)
 
+    @classmethod
+    def nobody(cls) -> "LeftOut":
+        return cls(np.zeros(0, np.int32), False)
+
     def none(self) -> bool:
         return not self.packed and len(self.array) == 0
 
@@ -93,8 +97,9 @@ class Loaded:
         rows = shard.files.rows(shard.start, shard.stop, shard.intercept, shard.loss)
         kind = SparseEngine if isinstance(rows, SparseRows) else CpuEngine
         self.engine: CpuEngine | SparseEngine = kind(rows, shard.n_classes)
-        self._live = shard.files.live(shard.start, shard.stop)
-        self.base = (self._live != 0) & ~left_out.mask(len(shard))
+        self._live = shard.files.live(shard.start, shard.stop).view(np.bool_)
+        self._n_live = int(np.count_nonzero(self._live))
+        self.base = self._live & ~left_out.mask(len(shard))
         self.n = int(np.count_nonzero(self.base))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -118,7 +123,9 @@ class Loaded:
 
     def require_live(self) -> None:
         """After a pass: no row that counted was zeroed meanwhile."""
-        if np.count_nonzero((self._live != 0) & self.base) != self.n:
+        if np.count_nonzero(self._live) == self._n_live:
+            return
+        if np.count_nonzero(self._live & self.base) != self.n:  # else those who were left out went
             raise Unavailable(
                 f"rows of shard {self.shard.number} were purged while they were read; run it again"
             )
