@@ -190,9 +190,9 @@ def killed(folder: Path, n: int | None, times: int = 20) -> dict[str, Any]:
 
             def kill(stop: threading.Event = stop) -> None:
                 nonlocal kills
-                while not stop.wait(rng.uniform(0, max(length, 2.0))):
+                while not stop.wait(rng.uniform(0.5, max(length, 2.0))):
                     pids = started(running)
-                    if pids:
+                    if len(pids) == 2:
                         os.kill(pids[int(rng.integers(len(pids)))], signal.SIGKILL)
                         kills += 1
 
