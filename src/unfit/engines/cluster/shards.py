@@ -3,9 +3,7 @@
 May know Dask.
 """
 
-import math
 import uuid
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -21,7 +19,6 @@ from unfit.row_files import RowFiles
 
 SHARDS_PER_THREAD = 3
 _LEAST = 1024  # rows of a shard, where that is for us to say
-_TRIES = 4  # to find a worker that has fewer shards than its share
 _IN_TURN = 64  # shards that are mapped one after another; chance spreads more of them well enough
 
 
@@ -75,21 +72,11 @@ class Shards:
         return self._mapped[1]
 
     def _loaded_in_turn(self, client: Client) -> list[Future]:
-        """One after another; a worker that has its share already is passed over if another one
-        takes the shard instead."""
-        threads = self.cluster.workers()
-        each = len(self.ranges) / max(1, sum(threads.values()))
-        held: Counter[str] = Counter()
+        """One after another: among idle workers the scheduler goes round, more or less."""
         made: list[Future] = []
         for number in range(len(self.ranges)):
-            for _ in range(_TRIES):
-                future = self._load(client, number)
-                self.cluster.wait([future])
-                worker = next((w for found in client.who_has([future]).values() for w in found), "")
-                if held[worker] < math.ceil(each * threads.get(worker, 1)):
-                    break
-            held[worker] += 1
-            made.append(future)
+            made.append(self._load(client, number))
+            self.cluster.wait(made[-1:])
         return made
 
     def _load(self, client: Client, number: int) -> Future:
