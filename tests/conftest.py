@@ -11,12 +11,16 @@ alone   needs the machine for itself, and is never run beside other tests.
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import matplotlib
 import pytest
 from hypothesis import settings
 
 import servers
+
+if TYPE_CHECKING:
+    import clusters
 
 matplotlib.use("Agg")
 os.environ.setdefault("NO_COLOR", "1")
@@ -32,6 +36,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if "tiny" in getattr(item, "fixturenames", ()):  # a whole study, done once in one process
             item.add_marker("slow")
             item.add_marker(pytest.mark.xdist_group("study"))
+        if "cluster" in getattr(item, "fixturenames", ()):  # one cluster, in one process
+            item.add_marker("slow")
+            item.add_marker(pytest.mark.xdist_group("cluster"))
         if on_postgresql(item) and not item.get_closest_marker("path"):
             item.add_marker("slow")
         if not item.get_closest_marker("xdist_group"):
@@ -53,4 +60,14 @@ def server() -> Iterator[servers.Server]:
     if not servers.available():
         pytest.skip("PostgreSQL's server is not installed")
     with servers.postgresql() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator["clusters.Running"]:
+    """A Dask cluster of two workers, for all tests that want it."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install unfit[cluster]")
+    import clusters
+
+    with clusters.local(tmp_path_factory.mktemp("cluster")) as running:
         yield running

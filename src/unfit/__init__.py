@@ -55,6 +55,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "engines":
+        return import_module("unfit.engines")
     if name not in _HOMES:
         raise AttributeError(f"module 'unfit' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

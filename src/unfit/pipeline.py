@@ -204,7 +204,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         known[at] = True
         old = final._data
         rows = make_rows(X, codes, old.intercept, old.loss, self._raw.weights)
-        data = make_engine(rows, len(final.classes_), places=known, name=old.name)
+        data = make_engine(rows, len(final.classes_), places=known, name=old.made_by)
         data.forget(np.flatnonzero(known & ~final.remaining_))
         return data
 

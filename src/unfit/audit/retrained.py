@@ -26,7 +26,7 @@ from unfit.core.penalty import penalty_value, with_ridge
 from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
-from unfit.engines.base import Engine, make_engine, sgd_engine
+from unfit.engines.base import Engine, sgd_engine
 from unfit.methods.base import Method, Settings, State
 from unfit.methods.retrain import Retrain
 
@@ -113,9 +113,9 @@ class Retraining:
 
     def _control_by_products(self, data: Engine, deleted: Rows) -> np.ndarray:
         """The same where no Hessian is made: sums over both, each by an engine of its own."""
-        classes, total = 2 if data.k == 1 else data.k, data.total_weight() + deleted.total_weight
+        total = data.total_weight() + deleted.total_weight
         ridge = Retrain(self.settings).penalty(data).on(total, data.d)
-        more = make_engine(deleted, classes, name=data.name)
+        more = data.beside(deleted)
         linear_term = 0.0 if self.linear_term is None else self.linear_term
 
         def both(W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:

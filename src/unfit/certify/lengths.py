@@ -12,6 +12,7 @@ sums that make an erasure cheap, from the rows that remain then, and goes when t
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from unfit.core.objective import Rows
 from unfit.engines.base import Engine
 
 STEPS = 8  # in a doubling
-_BLOCK = 4096
 _SAMPLED = 4096  # rows whose mean is the middle
 _ROUGH = 1e-2  # relative, far more than sums in float32 are off by
 _SHORTEST = 2.0**-100  # rows of zeros count as so long
@@ -40,16 +40,10 @@ class RowLengths:
     @classmethod
     def of(cls, data: Engine, mask: np.ndarray | None = None) -> "RowLengths":
         """Of the rows of a mask (None: the remaining): one pass, which is counted."""
-        places = np.flatnonzero(data.remaining if mask is None else mask)
-        data.rows_read += len(places)
-        step, count = -10_000, 0
-        for start in range(0, len(places), _BLOCK):
-            found = _steps(data.take(places[start : start + _BLOCK]))
-            most = int(found.max())
-            if most > step:
-                step, count = most, 0
-            count += int(np.count_nonzero(found == step))
-        return cls(step, count)
+        data.rows_read += data.n_remaining if mask is None else int(np.count_nonzero(mask))
+        found = data.of_blocks(_longest, mask)
+        step = max((step for step, _ in found), default=-10_000)
+        return cls(step, sum(count for most, count in found if most == step))
 
     def without(self, rows: Rows) -> "RowLengths | None":
         """When some rows leave; None if those that remain must be looked at."""
@@ -77,10 +71,7 @@ class Spread:
         sampled = data.take(places[:: -(-len(places) // _SAMPLED)])
         centre = sampled.X.mean(axis=0, dtype=np.float64)
         data.rows_read += len(places)
-        most = 0.0
-        for start in range(0, len(places), _BLOCK):
-            apart = data.take(places[start : start + _BLOCK]).X - centre
-            most = max(most, float(np.einsum("ij,ij->i", apart, apart).max()))
+        most = max(data.of_blocks(partial(_farthest, centre)), default=0.0)
         middle = np.append(centre, 1.0) if data.intercept else centre
         return cls(middle, float(np.sqrt(most)) * (1 + 1e-9))
 
@@ -88,6 +79,19 @@ class Spread:
         """At least |x.dw| for every row, of each problem of a step (k, d)."""
         most = self.radius + 1e-9 * math.sqrt(self.middle @ self.middle)  # with rounding
         return [abs(float(self.middle @ dw)) + most * math.sqrt(dw @ dw) for dw in step]
+
+
+def _farthest(centre: np.ndarray, rows: Rows) -> float:
+    """The largest |x - centre|^2."""
+    apart = rows.X - centre
+    return float(np.einsum("ij,ij->i", apart, apart).max())
+
+
+def _longest(rows: Rows) -> tuple[int, int]:
+    """The step of the longest row, and how many rows have it."""
+    found = _steps(rows)
+    most = int(found.max())
+    return most, int(np.count_nonzero(found == most))
 
 
 def _steps(rows: Rows) -> np.ndarray:

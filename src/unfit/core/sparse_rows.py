@@ -192,6 +192,14 @@ def sparse_rows(X: Any, like: Rows) -> SparseRows:
     return SparseRows(made, like.codes, like.intercept, like.loss, like.sample_weight)
 
 
+def stored_rows(
+    parts: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int], like: Rows
+) -> SparseRows:
+    """Rows of data, indices and indptr that unfit wrote itself: nothing is checked or copied."""
+    made = _array(parts, shape)
+    return SparseRows(made, like.codes, like.intercept, like.loss, like.sample_weight)
+
+
 def _check_range(indptr: np.ndarray, indices: np.ndarray, p: int) -> None:
     """Of indices that are about to be made shorter."""
     if indices.size and not 0 <= indices.min() <= indices.max() < p:

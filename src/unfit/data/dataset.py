@@ -128,6 +128,9 @@ class Dataset:
     def __getitem__(self, name: str) -> np.ndarray:
         return self._map[name]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._map
+
     @property
     def sparse(self) -> bool:
         """Whether encoded rows are kept as sparse ones."""
@@ -140,12 +143,16 @@ class Dataset:
 
     def rows(self) -> np.ndarray | Csr:
         """The encoded rows X, in memory where they are small: large pages halve a pass."""
-        X = self._csr("X", self.width) if self.sparse else self["X"]
+        X = self.mapped_rows()
         if X.nbytes > IN_MEMORY:
             return X
         if self._in_memory is None:
             self._in_memory = X.copy()
         return self._in_memory
+
+    def mapped_rows(self) -> np.ndarray | Csr:
+        """The same where they lie on the disk."""
+        return self._csr("X", self.width) if self.sparse else self["X"]
 
     def _csr(self, name: str, width: int) -> Csr:
         indptr, indices, data = (self[f"{name}_{part}"] for part in ("indptr", "indices", "data"))

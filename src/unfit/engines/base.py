@@ -15,7 +15,7 @@ import logging
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,10 @@ from unfit.engines.auto import Task, chosen_for
 from unfit.errors import Unavailable
 from unfit.progress import ProgressCallback
 from unfit.registry import Registry
+from unfit.row_files import RowFiles
+
+T = TypeVar("T")
+BLOCK = 4096  # rows that a function of blocks is given at a time
 
 
 class Engine(ABC):
@@ -97,8 +101,21 @@ class Engine(ABC):
 
     def __reduce__(self) -> tuple[object, ...]:
         """A pickle holds the rows that remain and no others; positions keep their meaning."""
-        classes = 2 if self.k == 1 else self.k
-        return _restored, (self._left(), classes, self.remaining, self.name, self.precise)
+        return _restored, (self._left(), self.classes, self.remaining, self.made_by, self.precise)
+
+    @property
+    def classes(self) -> int:
+        """How many classes the rows have."""
+        return 2 if self.k == 1 else self.k
+
+    @property
+    def made_by(self) -> "str | MakeEngine":
+        """What `make_engine` is to be told to make another one of this kind."""
+        return self.name
+
+    def beside(self, rows: Rows) -> "Engine":
+        """An engine of a few more rows of the same kind, in the memory of this process."""
+        return make_engine(rows, self.classes, name=self.made_by)
 
     def _left(self) -> Rows:
         return self.take(np.flatnonzero(self.remaining))
@@ -150,6 +167,15 @@ class Engine(ABC):
         """Columns in which nobody has a value once these rows leave, as far as that is known: their
         weights are zero at the optimum, and anything else would tell what the rows had."""
         return np.zeros(0, np.int64)
+
+    def of_blocks(self, function: Callable[[Rows], T], mask: np.ndarray | None = None) -> list[T]:
+        """function(rows) of the rows of a mask (None: the remaining), block by block in order.
+
+        Where rows lie elsewhere, the function goes there: it must be one that can be pickled.
+        """
+        places = np.flatnonzero(self.remaining if mask is None else mask)
+        parts = (places[start : start + BLOCK] for start in range(0, len(places), BLOCK))
+        return [function(self.take(part)) for part in parts]
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """x.w of the given rows, (m, k)."""
@@ -272,13 +298,20 @@ class SgdEngine(Protocol):
         ...
 
 
-ENGINES: Registry[Callable[[Rows, int], Engine]] = Registry(
+class MakeEngine(Protocol):
+    """What makes an engine: a class of them, or an engine with settings of its own, as `Dask`."""
+
+    def __call__(self, rows: Rows, n_classes: int, /) -> Engine: ...
+
+
+ENGINES: Registry[MakeEngine] = Registry(
     "engine",
     "unfit.engines",
     {
         "cpu": "unfit.engines.cpu:CpuEngine",
         "sparse": "unfit.engines.sparse:SparseEngine",
         "torch": "unfit.engines.device.engine:TorchEngine",
+        "dask": "unfit.engines.cluster.settings:of_environment",
     },
 )
 ENVIRONMENT, AUTO = "UNFIT_ENGINE", "auto"
@@ -295,38 +328,73 @@ def make_engine(
     n_classes: int,
     *,
     places: np.ndarray | None = None,
-    name: str | None = None,
+    name: str | MakeEngine | None = None,
     task: Task | None = None,
+    files: RowFiles | None = None,
 ) -> Engine:
     """The engine that holds these rows: the named one, else the one of UNFIT_ENGINE, else "cpu".
 
     Sparse rows go to the engine "sparse", unless one that takes them is named. places: a mask over
     all positions, True where these rows are; the others are erased. task: what "auto" chooses for.
+    files: where the rows lie, for an engine that reads them there.
     """
-    asked, reason = name or engine_name(), ""
-    if asked == AUTO:
+    reason = ""
+    if (name or engine_name()) == AUTO:
         chosen = chosen_for(rows, n_classes, task or Task())
-        asked, reason = chosen.engine, chosen.reason
-        log.info("the engine %r was chosen: %s", asked, reason)
-    make = ENGINES.find(asked)
-    if isinstance(rows, SparseRows) and not getattr(make, "takes_sparse", False):
-        if name is not None:
-            raise Unavailable(
-                f"The engine {name!r} holds dense rows and these are sparse; leave the engine out, "
-                "or give dense rows."
-            )
-        make = ENGINES.find("sparse")
-    whole = places is None or bool(places.all())
-    engine = make(rows if places is None or whole else rows.spread(places), n_classes)
+        name, reason = chosen.engine, chosen.reason
+        log.info("the engine %r was chosen: %s", name, reason)
+        name = None if isinstance(rows, SparseRows) else name
+    make = _maker(rows, name)
+    if places is None or places.all():
+        if files is not None and isinstance(make, ReadsFiles):
+            return make.of_files(rows, n_classes, files)
+        engine = make(rows, n_classes)
+    else:
+        engine = make(rows.spread(places), n_classes)
+        gone = np.flatnonzero(~places)
+        engine.forget(gone)
+        engine.erase(gone)
     engine.reason = reason
-    if places is not None and not whole:
-        engine.remaining, engine.erased = places.copy(), ~places
-        engine.n_remaining = len(rows)
     return engine
 
 
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """What makes an engine whose rows stay in files."""
+
+    def of_files(self, rows: Rows, n_classes: int, files: RowFiles) -> Engine:
+        """rows: the same, mapped."""
+        ...
+
+
+def reads_files(name: str | MakeEngine | None) -> bool:
+    """Whether the named engine, or that of UNFIT_ENGINE, leaves rows in their files."""
+    return isinstance(_named(name), ReadsFiles)
+
+
+def _named(name: str | MakeEngine | None) -> MakeEngine:
+    return ENGINES.find(name or engine_name()) if name is None or isinstance(name, str) else name
+
+
+def _maker(rows: Rows, name: str | MakeEngine | None) -> MakeEngine:
+    make = _named(name)
+    either = getattr(make, "takes_both", False)
+    if not isinstance(rows, SparseRows) or either or getattr(make, "takes_sparse", False):
+        return make
+    if name is not None:
+        raise Unavailable(
+            f"The engine {name!r} holds dense rows and these are sparse; leave the engine out, "
+            "or give dense rows."
+        )
+    return ENGINES.find("sparse")
+
+
 def _restored(
-    rows: Rows, n_classes: int, places: np.ndarray, name: str, precise: bool = False
+    rows: Rows,
+    n_classes: int,
+    places: np.ndarray,
+    name: str | MakeEngine,
+    precise: bool = False,
 ) -> Engine:
     """What a pickled engine comes back as."""
     made = make_engine(rows, n_classes, places=places, name=name)

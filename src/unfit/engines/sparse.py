@@ -27,10 +27,10 @@ from unfit.errors import Unavailable
 # A solution is accepted when its residual r is below one of these: 1e-11 of the right-hand side, or
 # 1e-9 ridge |w|. Since the Hessian is at least ridge I, the step is then right to |r| / ridge, 1e-9
 # of the weights it is added to.
-_PRECISION, OF_WEIGHTS = 1e-11, 1e-9
-_MOST_PRODUCTS = 2000
+PRECISION, OF_WEIGHTS = 1e-11, 1e-9
+MOST_PRODUCTS = 2000
 _FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
-_NO_HESSIAN = (
+NO_HESSIAN = (
     "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
     "use its products (value_gradient_products), or dense rows"
 )
@@ -126,13 +126,13 @@ class SparseEngine(Engine):
         return True
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
-        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise Unavailable(_NO_HESSIAN.format(d=self.d))
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
 
     def value_gradient_sum(
         self, W: np.ndarray, mask: np.ndarray | None = None
@@ -156,8 +156,8 @@ class SparseEngine(Engine):
         systems = Systems(
             products=regularised,
             guide=unguided if basis is None else basis.guide(found.curvatures, _number(ridge)),
-            precision=_PRECISION,
-            most=_MOST_PRODUCTS,
+            precision=PRECISION,
+            most=MOST_PRODUCTS,
             dtype=np.dtype(np.float64),
             enough=self._enough(ridge, W),
         )

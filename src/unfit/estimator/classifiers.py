@@ -41,8 +41,9 @@ class LogisticRegression(LinearClassifier):
     dtype : "float32" or "float64", the precision of the rows; weights are always float64.
     random_state : seed or Generator for starting weights, row order and noise.
     engine : who holds the rows and computes sums over them: "cpu", "torch" (a GPU), "auto" (the one
-        that is estimated to be faster; `engine_` and `engine_reason_` say which and why), or one
-        that a package adds. None is that of the environment variable UNFIT_ENGINE, or "cpu".
+        that is estimated to be faster; `engine_` and `engine_reason_` say which and why), one that
+        a package adds, or a cluster, as unfit.engines.Dask(address); X may then be a Dask array or
+        data frame. None is that of the environment variable UNFIT_ENGINE, or "cpu".
         Sparse rows go to the engine "sparse".
     options : settings that only one method has, by name, as `steps` and `residual` of "newton".
     epsilon, delta, noise : with epsilon given, every release is certified: it has Gaussian noise of

@@ -13,8 +13,9 @@ from unfit.certify import Promise, Releases, certified_settings
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predicted_classes
 from unfit.core.sparse_rows import make_rows
-from unfit.engines.base import Engine, make_engine
+from unfit.engines.base import Engine, MakeEngine, make_engine
 from unfit.estimator.audited import AuditedModel
+from unfit.estimator.collections import labels_of, note_columns, written_rows
 from unfit.estimator.parameters import CONSTRAINTS
 from unfit.estimator.training_warnings import warn_of_training
 from unfit.estimator.weighting import (
@@ -27,6 +28,7 @@ from unfit.fitted_steps import sign_of_fitted_step
 from unfit.methods import METHODS, OFFERED, Settings
 from unfit.methods.base import without_traces
 from unfit.progress import ProgressCallback
+from unfit.row_files import RowFiles
 from unfit.selection import Labels, positions, some
 
 NOBODY = np.zeros(0, np.int64)
@@ -64,7 +66,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         warm_start: bool = False,
         dtype: str = "float32",
         random_state: int | np.random.Generator | np.random.RandomState | None = None,
-        engine: str | None = None,
+        engine: str | MakeEngine | None = None,
         options: dict[str, Any] | None = None,
         epsilon: float | None = None,
         delta: float = 1e-5,
@@ -126,9 +128,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     ) -> None:
         settings = self._settings()
         method = METHODS.find(self.method)(settings)
-        rows, classes, of_class = self._labelled(X, y, sample_weight)
+        rows, classes, of_class, files = self._labelled(X, y, sample_weight)
         rng = _generator(self.random_state)
-        data = make_engine(rows, len(classes), name=self.engine, task=method.task)
+        data = make_engine(rows, len(classes), name=self.engine, task=method.task, files=files)
         method.require(data)
         releases, certificate = None, None
         if self.epsilon is not None:
@@ -150,25 +152,32 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         self.n_iter_ = None if training is None else training.iterations
         self._class_counts = _counted(rows, np.arange(len(rows)), len(classes))
         self._data, self._rng, self._fitted = data, rng, method
-        self._labels = Labels.of(X, y)
-        self._sign, self._steps_forget = sign_of_fitted_step(rows.X), False
+        self._labels = None if files is not None else Labels.of(X, y)
+        self._sign = None if files is not None else sign_of_fitted_step(rows.X)
+        self._steps_forget = False
         self._releases, self.certificate_ = releases, certificate
         self._activate(state)
 
     def _labelled(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-    ) -> tuple[Rows, np.ndarray, np.ndarray]:
-        """The rows as they are trained on, the classes, and the weight of each class."""
-        matrix, labels = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=self._dtype,
-            order="C",
-            ensure_min_samples=2,
-            y_numeric=False,
-        )
+    ) -> tuple[Rows, np.ndarray, np.ndarray, RowFiles | None]:
+        """The rows as they are trained on, the classes, the weight of each class, and the files of
+        rows that are not in memory."""
+        written = written_rows(X, self.engine, np.dtype(self._dtype))
+        if written is None:
+            matrix, labels = validate_data(
+                self,
+                X,
+                y,
+                accept_sparse="csr",
+                dtype=self._dtype,
+                order="C",
+                ensure_min_samples=2,
+                y_numeric=False,
+            )
+        else:
+            matrix, labels = written.mapped(), labels_of(y, written.shape[0], self.engine)
+            note_columns(self, X)
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -181,7 +190,8 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         weights = row_weights(given, of_class, codes)
         codes = codes.astype(np.int32)
         rows = make_rows(matrix, codes, self.fit_intercept, self.loss, weights)
-        return rows, classes, of_class
+        files = None if written is None else written.labelled(codes, weights, len(classes))
+        return rows, classes, of_class, files
 
     def _settings(self) -> Settings:
         if self.C is not None and self.l2 != Settings.l2:
@@ -316,7 +326,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
             )
             weights = None if old.sample_weight is None else old.sample_weight[remaining]
             rows = make_rows(matrix, old.codes[remaining], old.intercept, old.loss, weights)
-            name = old.name if issparse(matrix) == old.takes_sparse else None
+            name = old.made_by if issparse(matrix) == old.takes_sparse else None
             data = make_engine(rows, len(self.classes_), places=remaining, name=name)
             state = self._fitted.train(data, self._rng)
             training = state.training

@@ -24,7 +24,7 @@ CONSTRAINTS: dict[str, list[object]] = {
     "warm_start": ["boolean"],
     "dtype": [StrOptions({"float32", "float64"})],
     "random_state": ["random_state", np.random.Generator],
-    "engine": [str, None],
+    "engine": [str, callable, None],
     "options": [dict, None],
     "epsilon": [Interval(Real, 0, None, closed="left"), None],
     "delta": [Interval(Real, 0, 1, closed="neither")],

@@ -34,6 +34,7 @@ from unfit.workspace.config_types import (
     Whole,
     WholeOrAll,
 )
+from unfit.workspace.engine_table import EngineTable
 from unfit.workspace.layout import CONFIG_FILE, Layout, deletion_list_name
 from unfit.workspace.policy_table import PolicyTable
 
@@ -345,6 +346,7 @@ class Config:
     certify: CertifyTable = field(default_factory=CertifyTable)
     retention: RetentionTable = field(default_factory=RetentionTable)
     store: StoreTable = field(default_factory=StoreTable)
+    engine: EngineTable = field(default_factory=EngineTable)
     service: ServiceTable = field(default_factory=ServiceTable)
 
     def check_method(self) -> None:

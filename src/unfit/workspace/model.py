@@ -16,7 +16,8 @@ from unfit.data.dataset import Dataset
 from unfit.data.encoding import Encoding
 from unfit.data.encoding import Rows as EncodedRows
 from unfit.data.explained import explained
-from unfit.engines.base import Engine, make_engine
+from unfit.data.shared_files import shared_files
+from unfit.engines.base import Engine, MakeEngine, make_engine, reads_files
 from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct
 from unfit.loss_registry import LOSSES
@@ -274,11 +275,21 @@ def held_out(dataset: Dataset, card: Card, class_of_label: np.ndarray) -> Rows:
     return card.rows(dataset.rows()[n:], class_of_label[dataset["labels"][n:]])
 
 
-def engine_of(dataset: Dataset, card: Card, class_of_label: np.ndarray, live: np.ndarray) -> Engine:
+def engine_of(
+    dataset: Dataset,
+    card: Card,
+    class_of_label: np.ndarray,
+    live: np.ndarray,
+    engine: str | MakeEngine | None = None,
+) -> Engine:
     """The training rows that remain, where they lie. live: mask over all rows."""
     n = dataset.n_train
     codes = class_of_label[dataset["labels"][:n]]
-    data = make_engine(card.training_rows(dataset.rows()[:n], codes), len(card.classes))
+    elsewhere = reads_files(engine)
+    X = (dataset.mapped_rows() if elsewhere else dataset.rows())[:n]
+    files = shared_files(dataset, class_of_label, card.class_weights) if elsewhere else None
+    rows, classes = card.training_rows(X, codes), len(card.classes)
+    data = make_engine(rows, classes, name=engine, files=files)
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)
@@ -311,8 +322,13 @@ def load_card(version: Version, artifacts: Artifacts) -> Card:
     return Card.from_json(artifacts.json(version.card_sha))
 
 
-def open_model(version: Version, artifacts: Artifacts, layout: Layout) -> Model:
-    """Open a version that has a model, with its rows."""
+def open_model(
+    version: Version,
+    artifacts: Artifacts,
+    layout: Layout,
+    engine: str | MakeEngine | None = None,
+) -> Model:
+    """Open a version that has a model, with its rows. engine: who holds them."""
     assert version.generation is not None
     assert version.model_sha is not None
     dataset = Dataset(layout.generation(version.generation))
@@ -324,7 +340,7 @@ def open_model(version: Version, artifacts: Artifacts, layout: Layout) -> Model:
     if dataset.width != card.encoding.width or dataset.sparse != card.encoding.sparse:
         raise Damaged("the rows and the model card of this workspace do not belong together")
     of_label, live = class_codes(dataset, card.classes), dataset.live
-    data = engine_of(dataset, card, of_label, live)
+    data = engine_of(dataset, card, of_label, live, engine)
     method = card.make_method()
     try:
         state = State.from_arrays(card.method, arrays)

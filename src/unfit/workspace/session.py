@@ -82,7 +82,8 @@ class Session:
             raise Unavailable("the model was withdrawn: too few classes have rows left")
         if self.model is None or self.model.version_id != version.id:
             self.model = None
-            self.model = open_model(version, self.artifacts, self.layout)
+            engine = self.config.engine.choice()
+            self.model = open_model(version, self.artifacts, self.layout, engine)
             self._seen = self.record.changes
             if self.model.card.encoding.min_rows is None:
                 log.warning("%s; `unfit retrain` fits them anew", UNROUNDED)

@@ -7,8 +7,10 @@ of short rows does. Knows nothing of ours.
 
 import os
 import sys
+import threading
 from _thread import LockType, allocate_lock, start_new_thread
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 from llvmlite import ir
@@ -27,8 +29,25 @@ CACHE_LINE = 64
 VECTOR = 32  # bytes of a vector register; rows are laid out in whole ones
 
 
+_limits = threading.local()
+
+
+@contextmanager
+def limited_threads(most: int) -> Iterator[None]:
+    """Within this context, the calling thread starts kernels on so many cores at most."""
+    before = getattr(_limits, "most", None)
+    _limits.most = most
+    try:
+        yield
+    finally:
+        _limits.most = before
+
+
 def available_threads() -> int:
     """Cores this process may use; one where the barrier cannot yield to the scheduler."""
+    limit: int | None = getattr(_limits, "most", None)
+    if limit is not None:
+        return limit
     if sys.platform == "win32":
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -1,0 +1,199 @@
+"""The scheduler and its workers: connected once for all engines of a process, checked, waited for,
+and their failures told in a sentence.
+
+A worker that dies is the scheduler's matter: it computes again what is missing. Nothing is
+scattered, no actor is made, and no task is tied to one worker. May know Dask.
+"""
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import distributed
+from distributed import Client, Future, KilledWorker
+from distributed.scheduler import NoWorkerError
+
+from unfit.engines.cluster.settings import Dask, installed_version
+from unfit.engines.cluster.tasks import facts, other_version, spilling
+from unfit.errors import Unavailable, UnfitError
+
+T = TypeVar("T")
+_CONNECT = "10s"  # how long a scheduler may take to answer
+_LOOK = 1.0  # seconds between two looks at whether anybody is still working
+_known: "weakref.WeakValueDictionary[Dask, Cluster]" = weakref.WeakValueDictionary()
+
+
+class Cluster:
+    """A connection that is made when it is needed, and again after it was lost.
+
+    connections: how often it was made. What one of them knew is lost with it.
+    """
+
+    def __init__(self, settings: Dask) -> None:
+        self.settings = settings
+        self.connections = 0
+        self._client: Client | None = None
+
+    @property
+    def address(self) -> str:
+        return self.settings.address
+
+    def client(self) -> Client:
+        if self._client is None or self._client.status != "running":
+            self.drop()
+            self._client = self._connected()
+            weakref.finalize(self, _close, self._client)
+            self.connections += 1
+        return self._client
+
+    def drop(self) -> None:
+        """Forget a connection that is of no use any more."""
+        if self._client is not None:
+            _close(self._client)
+            self._client = None
+
+    def _connected(self) -> Client:
+        try:
+            client = Client(self.address, set_as_default=False, timeout=_CONNECT)
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            raise Unavailable(
+                f"no Dask scheduler answers at {self.address} ({_first_line(error)}); start one, "
+                "or correct the address"
+            ) from None
+        try:
+            self._check(client)
+        except BaseException:
+            _close(client)
+            raise
+        return client
+
+    def _check(self, client: Client) -> None:
+        """Refuse a cluster that cannot do the work, or would leave rows behind."""
+        try:
+            self._check_version("the scheduler", client.run_on_scheduler(facts).version)
+            client.wait_for_workers(1, timeout=self.settings.no_workers_timeout)
+            found = client.run(facts, on_error="return")
+        except ModuleNotFoundError as error:
+            raise self._lacks("the scheduler", error) from None
+        except TimeoutError:
+            raise self._no_workers() from None
+        for worker, said in found.items():
+            if isinstance(said, OSError):  # it has died meanwhile; `load` looks at who comes
+                continue
+            if "No module named" in str(said):
+                raise self._lacks(f"the worker {worker}", said)
+            if isinstance(said, BaseException):
+                raise Unavailable(f"the worker {worker} cannot work: {_first_line(said)}")
+            self._check_version(f"the worker {worker}", said.version)
+            if said.spills:
+                raise Unavailable(spilling(f"the worker {worker}", said.spills[0]))
+
+    def _check_version(self, who: str, version: str) -> None:
+        if version != installed_version():
+            raise Unavailable(other_version(who, version, installed_version()))
+
+    def _lacks(self, who: str, error: BaseException) -> Unavailable:
+        return Unavailable(
+            f"{who} cannot import what it needs ({_first_line(error)}); install unfit[cluster], "
+            "and the packages of your own losses, on the scheduler and every worker"
+        )
+
+    def _no_workers(self) -> Unavailable:
+        return Unavailable(
+            f"the cluster at {self.address} has had no worker for "
+            f"{self.settings.no_workers_timeout:g} seconds; start workers and run this again"
+        )
+
+    def workers(self) -> dict[str, int]:
+        """The threads of every worker, by its address."""
+        return dict(self.client().nthreads())
+
+    def results(self, futures: Sequence[Future]) -> list[Any]:
+        """What tasks return, in their order; however long that takes while anybody works."""
+        client = self.client()
+        self.wait(futures)
+        return self._guarded(futures, lambda: list(client.gather(list(futures))))
+
+    def wait(self, futures: Sequence[Future]) -> None:
+        """Until tasks are done, or have failed."""
+        client = self.client()
+        self._guarded(futures, lambda: self._wait(client, futures))
+
+    def _guarded(self, futures: Sequence[Future], what: Callable[[], T]) -> T:
+        """A failure is told in a sentence, and the tasks are given up."""
+        client = self.client()
+        try:
+            return what()
+        except (UnfitError, KeyboardInterrupt):
+            client.cancel(list(futures), force=True)
+            raise
+        except Exception as error:
+            raise self._told(error) from error
+
+    def _wait(self, client: Client, futures: Sequence[Future]) -> None:
+        idle_since: float | None = None
+        while True:
+            try:
+                with client.as_current():
+                    distributed.wait(list(futures), timeout=_LOOK)
+            except TimeoutError:
+                pass
+            else:
+                return
+            if client.status != "running":
+                raise OSError("the connection was lost")
+            if client.nthreads():
+                idle_since = None
+                continue
+            now = time.monotonic()
+            idle_since = now if idle_since is None else idle_since
+            if now - idle_since > self.settings.no_workers_timeout:
+                raise self._no_workers()
+
+    def _told(self, error: Exception) -> UnfitError:
+        """The failure of a task or of the connection, for people."""
+        if isinstance(error, ModuleNotFoundError):
+            return self._lacks("a worker", error)
+        if isinstance(error, NoWorkerError):
+            return self._no_workers()
+        if isinstance(error, KilledWorker):
+            return Unavailable(
+                "workers died again and again on the same rows, mostly for lack of memory; give "
+                "them more, or make more shards, and run this again"
+            )
+        if isinstance(error, MemoryError):
+            return Unavailable("a worker has too little memory; add memory or workers")
+        lost = isinstance(error, OSError | distributed.CancelledError | TimeoutError)
+        if lost or self._client is None or self._client.status != "running":
+            self.drop()
+            return Unavailable(
+                f"the scheduler at {self.address} went away; nothing was changed: start it, and "
+                "run this again"
+            )
+        raise error
+
+
+def connect(settings: Dask) -> Cluster:
+    """The cluster of these settings: one for all engines of this process."""
+    found = _known.get(settings)
+    if found is None:
+        found = _known[settings] = Cluster(settings)
+    return found
+
+
+def disconnect_all() -> None:
+    """Close the connections of this process; the next pass of an engine makes a new one."""
+    for cluster in list(_known.values()):
+        cluster.drop()
+
+
+def _close(client: Client) -> None:
+    try:
+        client.close(timeout=2)
+    except Exception:  # it is of no use any more, in whatever state it is
+        return
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0]

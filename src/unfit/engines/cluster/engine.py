@@ -1,0 +1,281 @@
+"""The engine "dask": sums over shards, added here in the order of the shards.
+
+One task a shard and a pass, with the weights as its argument. The order of additions is fixed, so a
+result does not depend on who computed what. This process holds masks and class codes, and reads the
+few rows of a request from the files themselves, which it sees as the workers do. Every sum says how
+many rows it counted, and that is compared with the mask here: nobody who left can come back
+unnoticed. May know core, the other engines and Dask.
+"""
+
+import shutil
+import tempfile
+import uuid
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+from unfit.core.by_products import Systems
+from unfit.core.conjugate_gradients import unguided
+from unfit.core.factors import Factor
+from unfit.core.objective import Products, Rows
+from unfit.core.penalty import Ridge
+from unfit.core.sparse_rows import SparseRows
+from unfit.engines.base import Engine
+from unfit.engines.cluster import tasks
+from unfit.engines.cluster.connection import connect
+from unfit.engines.cluster.settings import Dask, installed_version
+from unfit.engines.cluster.shards import Shards
+from unfit.engines.cluster.tasks import Part, Shard
+from unfit.engines.cpu import CpuEngine
+from unfit.engines.sparse import MOST_PRODUCTS, NO_HESSIAN, OF_WEIGHTS, PRECISION, SparseEngine
+from unfit.errors import Damaged, Unavailable
+from unfit.row_files import RowFiles, write_rows
+
+T = TypeVar("T")
+_AT_ONCE = 128  # rows that are read from one mapping here
+_MOST_HERE = 1 << 30  # bytes of rows that may come to this process
+
+
+class DaskEngine(Engine):
+    """Dense rows in files, summed by the workers of a cluster."""
+
+    name = "dask"
+    takes_sample_weight = True
+
+    def __init__(self, rows: Rows, n_classes: int, files: RowFiles | None, settings: Dask) -> None:
+        super().__init__(rows, n_classes)
+        cluster = connect(settings)
+        cluster.client()
+        if files is None:
+            files = write_rows(new_folder(settings), rows, n_classes)
+        if files.temporary:
+            weakref.finalize(self, shutil.rmtree, files.folder, ignore_errors=True)
+        shard = Shard(
+            files=files,
+            number=0,
+            start=0,
+            stop=0,
+            intercept=rows.intercept,
+            loss=rows.loss,
+            n_classes=n_classes,
+            version=installed_version(),
+        )
+        self.files = files
+        self._shards = Shards(cluster, files, shard)
+        self._tried = False  # whether deletions are on trial here
+        self._keeper: Engine | None = None  # of the files, while engines share them
+
+    @property
+    def made_by(self) -> Dask:
+        return self._shards.cluster.settings
+
+    def shared(self) -> Self:
+        other = super().shared()
+        other._tried, other._keeper = True, self._keeper or self
+        return other
+
+    def beside(self, rows: Rows) -> Engine:
+        return CpuEngine(rows, self.classes)
+
+    def miniature(self, n: int) -> Engine:
+        return self.beside(self.take(np.zeros(0, np.int64))).miniature(n)
+
+    def forget(self, rows: np.ndarray) -> None:
+        super().forget(rows)
+        if not self._tried and len(rows):
+            self._shards.leave(rows)
+
+    def erase(self, rows: np.ndarray) -> None:
+        super().erase(rows)
+        if self.files.temporary:
+            self.files.zero(rows)
+        if not self._tried and len(rows):
+            self._shards.leave(rows)
+
+    def take(self, rows: np.ndarray) -> Rows:
+        size = np.count_nonzero(rows) if rows.dtype == np.bool_ else len(rows)
+        if size * self.files.row_bytes > _MOST_HERE:
+            raise Unavailable(
+                f"{size:,} rows take {size * self.files.row_bytes / 1e9:.3g} GB, too much for the "
+                "process that asks the cluster; ask for fewer rows (of an audit: give it test rows)"
+            )
+        return self._read(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+
+    def _read(self, rows: np.ndarray) -> Rows:
+        """Rows at some positions, from the file. A page that is touched brings its neighbours along
+        into the memory of this process, so the file is mapped anew for every few rows."""
+        X = np.empty((len(rows), self.files.width), self.dtype)
+        for at in range(0, len(rows), _AT_ONCE):
+            X[at : at + _AT_ONCE] = self.files.mapped("X")[rows[at : at + _AT_ONCE]]
+        weight = None if self.sample_weight is None else self.sample_weight[rows]
+        return Rows(X, self.codes[rows], self.intercept, self.loss, weight)
+
+    def shards_of(self, rows: np.ndarray) -> int:
+        """How many shards some rows lie in."""
+        stops = np.array([stop for _, stop in self._shards.ranges])
+        return len(np.unique(np.searchsorted(stops, rows, side="right")))
+
+    @property
+    def n_shards(self) -> int:
+        return len(self._shards.ranges)
+
+    def _pass(self, what: Callable[..., Any], mask: np.ndarray | None) -> list[Part]:
+        """what(engine, mask) of every shard, in their order; the rows they counted are checked."""
+        keep = self.remaining if mask is None else mask
+        shards = self._shards
+        mapped = shards.mapped()
+        futures = shards.map(
+            tasks.summed, mapped, shards.left_out(keep), epoch=shards.epoch, what=what
+        )
+        return self._checked(shards.results(futures), keep)
+
+    def _checked(self, parts: list[Part], keep: np.ndarray) -> list[Part]:
+        for number, ((start, stop), part) in enumerate(
+            zip(self._shards.ranges, parts, strict=True)
+        ):
+            wanted = int(np.count_nonzero(keep[start:stop]))
+            if part.rows != wanted:
+                raise Damaged(
+                    f"shard {number} of {Path(self.files.folder).name} has {part.rows:,} rows that "
+                    f"count instead of {wanted:,}; open the model again"
+                )
+        return parts
+
+    def _summed(self, what: Callable[..., Any], mask: np.ndarray | None) -> list[np.ndarray]:
+        parts = self._pass(what, mask)
+        self.rows_read += sum(part.rows for part in parts)
+        return _added(parts)
+
+    def value_gradient_sum(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        values, gradients = self._summed(tasks.ValueGradient(W), mask)
+        return values, gradients
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        return self._summed(tasks.Hessian(W, self.precise), mask)[0]
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        return _added(self._pass(tasks.gram, mask))[0]
+
+    def of_blocks(self, function: Callable[[Rows], T], mask: np.ndarray | None = None) -> list[T]:
+        parts = self._pass(tasks.OfBlocks(function), mask)
+        return [found for part in parts for found in part.sums]
+
+    def value_gradient_products(
+        self, W: np.ndarray, mask: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, Products]:
+        keep = (self.remaining if mask is None else mask).copy()
+        shards = self._shards
+        mapped = shards.mapped()
+        evaluated = shards.map(
+            tasks.evaluate, mapped, shards.left_out(keep), epoch=shards.epoch, W=W
+        )
+        found = shards.results(shards.map(tasks.totals, evaluated))
+        values, gradients = _added(self._checked(found, keep))
+        self.rows_read += int(np.count_nonzero(keep))
+
+        def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            futures = shards.map(tasks.product, evaluated, problems=problems, V=V)
+            parts = shards.results(futures)
+            self.rows_read += len(self)
+            return _added(self._checked(parts, keep))[0]
+
+        return values, gradients, products
+
+
+class SparseDaskEngine(DaskEngine):
+    """Sparse rows in files, summed by the workers of a cluster; no d x d matrix is made."""
+
+    takes_sparse: ClassVar[bool] = True
+    forms_hessian: ClassVar[bool] = False
+
+    def __init__(self, rows: Rows, n_classes: int, files: RowFiles | None, settings: Dask) -> None:
+        super().__init__(rows, n_classes, files, settings)
+        self._values_in_columns: np.ndarray | None = None  # of the rows that remain; when asked for
+
+    def beside(self, rows: Rows) -> Engine:
+        return SparseEngine(rows, self.classes)
+
+    def _read(self, rows: np.ndarray) -> Rows:
+        whole = self.files.rows(0, len(self), self.intercept, self.loss)
+        return replace(whole, codes=self.codes, sample_weight=self.sample_weight).take(rows)
+
+    def forget(self, rows: np.ndarray) -> None:
+        if self._values_in_columns is not None:
+            self._values_in_columns = self._values_in_columns - self._counts_of(rows)
+        super().forget(rows)
+
+    def _counts_of(self, rows: np.ndarray) -> np.ndarray:
+        taken = self.take(rows)
+        assert isinstance(taken, SparseRows)
+        return np.bincount(taken.indices, minlength=self.files.width)
+
+    def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
+        if self._values_in_columns is None:
+            self._values_in_columns = _added(self._pass(tasks.column_counts, None))[0]
+        leaving = self._counts_of(rows)
+        return np.flatnonzero((leaving > 0) & (leaving == self._values_in_columns))
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        return True
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
+
+    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
+
+    def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
+        _, _, products = self.value_gradient_products(W, mask)
+
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        enough = None
+        if not isinstance(ridge, np.ndarray):
+            enough = np.asarray(OF_WEIGHTS * ridge * np.linalg.norm(W, axis=1))
+        systems = Systems(
+            products=regularised,
+            guide=unguided,
+            precision=PRECISION,
+            most=MOST_PRODUCTS,
+            dtype=np.dtype(np.float64),
+            enough=enough,
+        )
+        return systems.factors(self.k)
+
+
+def make(rows: Rows, n_classes: int, files: RowFiles | None, settings: Dask) -> Engine:
+    """The engine "dask" for rows of either kind."""
+    kind = SparseDaskEngine if isinstance(rows, SparseRows) else DaskEngine
+    return kind(rows, n_classes, files, settings)
+
+
+def _added(parts: Sequence[Part]) -> list[np.ndarray]:
+    """Sums of all shards, added from the first to the last."""
+    total = [np.array(one) for one in parts[0].sums]
+    for part in parts[1:]:
+        for one, more in zip(total, part.sums, strict=True):
+            one += more
+    return total
+
+
+def new_folder(settings: Dask) -> Path:
+    """A folder for rows in memory, which is not there yet."""
+    if settings.folder is None and not settings.local:
+        raise Unavailable(
+            f"the cluster at {settings.address} may run on other machines: name a folder that all "
+            "of them see, as Dask(address, folder='/shared/rows')"
+        )
+    parent = Path(settings.folder or tempfile.gettempdir()).expanduser().resolve()
+    if not parent.is_dir():
+        raise Unavailable(f"the folder {parent} for the rows is not there; make it first")
+    return parent / f"unfit-rows-{uuid.uuid4().hex}"

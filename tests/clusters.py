@@ -1,0 +1,72 @@
+"""A Dask cluster for tests: a scheduler in this process, workers in processes of their own."""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import dask
+from distributed import LocalCluster
+
+from unfit.engines import Dask
+from unfit.engines.cluster.connection import disconnect_all
+
+NO_SPILLING = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+
+ENVIRONMENT = {  # the same, for a worker that is started by its command
+    "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
+    "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
+}
+
+
+class Running:
+    """A started cluster."""
+
+    def __init__(self, cluster: LocalCluster, folder: Path) -> None:
+        self.cluster, self.folder = cluster, folder
+
+    @property
+    def address(self) -> str:
+        return str(self.cluster.scheduler_address)
+
+    def engine(self, **settings: object) -> Dask:
+        return Dask(self.address, **settings)
+
+    def pids(self) -> list[int]:
+        """Of the workers at work: one that is killed while it starts is not started again."""
+        known = set(self.cluster.scheduler.workers)
+        nannies = self.cluster.workers.values()
+        return [w.pid for w in nannies if w.pid and w.worker_address in known]
+
+    def kill(self, which: int = 0) -> None:
+        """kill -9 of a worker, if there is one; its nanny starts another one."""
+        pids = self.pids()
+        if pids:
+            os.kill(pids[which % len(pids)], signal.SIGKILL)
+
+
+@contextmanager
+def local(
+    folder: Path, n_workers: int = 2, config: dict[str, object] | None = None, port: int = 0
+) -> Iterator[Running]:
+    """So many workers of one thread each; what they write goes under the folder."""
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    with (
+        dask.config.set({**NO_SPILLING, **(config or {})}),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            scheduler_port=port,
+            dashboard_address=":0",
+            local_directory=str(folder),
+            memory_limit=0,
+        ) as cluster,
+    ):
+        try:
+            yield Running(cluster, folder)
+        finally:
+            disconnect_all()
