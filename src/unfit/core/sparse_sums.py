@@ -3,7 +3,8 @@
 For several vectors the rows are held twice, by rows and by columns, so that both X V and X^T U are
 gathered and nothing is scattered: one reading of each makes a gradient with its curvatures, or
 products with as many Hessians as there are vectors. One vector needs the rows alone, read once,
-where a result for each thread is small beside them. Knows core.sparse_rows and core.kernels.
+where a result for each thread is small beside them (core.hot_columns). Knows core.sparse_rows,
+core.hot_columns and core.kernels.
 """
 
 import math
@@ -13,13 +14,12 @@ from functools import cached_property
 import numpy as np
 
 from unfit.core.deflation import FEWEST, MORE, MOST, PRODUCTS, Basis
+from unfit.core.hot_columns import HotColumns
 from unfit.core.kernels.parallel import run_threads
 from unfit.core.kernels.sparse import (
     LANES,
     Compressed,
     Share,
-    add_product,
-    add_value_gradient,
     count_columns,
     fill_transpose,
     from_table,
@@ -73,9 +73,17 @@ class SparseMatrix:
     def transpose(self) -> Transpose:
         return Transpose.of(self.rows)
 
+    @cached_property
+    def hot_columns(self) -> HotColumns:
+        return HotColumns.of(self.rows)
+
     def erase(self, rows: np.ndarray) -> None:
-        """Zero the values of rows in the transpose, and the numbers of their rows with them."""
-        if "transpose" not in self.__dict__ or len(rows) == 0:
+        """Zero what was copied of rows: their columns, their values, and their own numbers."""
+        if len(rows) == 0:
+            return
+        if "hot_columns" in self.__dict__:
+            self.hot_columns.erase(rows)
+        if "transpose" not in self.__dict__:
             return
         gone = np.zeros(len(self.rows), np.bool_)
         gone[rows] = True
@@ -173,36 +181,17 @@ class SparseMatrix:
 
     def _scatters(self, vectors: int) -> bool:
         """Whether every thread has a result of its own, which is small beside the rows."""
-        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 8
+        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
         return vectors == 1 and results <= _SMALL * self.rows.nbytes
 
     def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
-        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
-        values, gradients = np.zeros((len(shares), 1)), np.zeros((len(shares), rows.d))
-        curvatures = np.empty((len(rows), 1))
-        labels = rows.codes, np.zeros(0) if weights is None else weights
         w = np.ascontiguousarray(W[0], dtype=np.float64)
-        problem = int(positive_codes(1)[0]), w, rows.intercept
-        loss = rows.loss.compiled
-
-        def body(t: int) -> None:
-            totals = values[t], gradients[t], curvatures
-            add_value_gradient(rows.compressed, labels, loss, problem, totals, shares[t])
-
-        run_threads(body, len(shares))
-        return Evaluation(values.sum(axis=0), gradients.sum(axis=0)[None], curvatures)
+        value, gradient, curvatures = self.hot_columns.value_gradient(w, weights)
+        return Evaluation(np.array([value]), gradient[None], curvatures)
 
     def _product_of_one(self, curvatures: np.ndarray, problem: int, V: np.ndarray) -> np.ndarray:
-        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
-        results = np.zeros((len(shares), rows.d))
-        v = np.ascontiguousarray(V[0], dtype=np.float64)
-        weights = curvatures, problem
-
-        def body(t: int) -> None:
-            add_product(rows.compressed, weights, v, rows.intercept, results[t], shares[t])
-
-        run_threads(body, len(shares))
-        return np.asarray(results.sum(axis=0)[None])
+        v = np.ascontiguousarray(V[0])
+        return self.hot_columns.product(curvatures, problem, v)[None]
 
     def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
         """sum weight x for each of the first j columns of weights (n, width), (j, d)."""

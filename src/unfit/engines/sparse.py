@@ -30,6 +30,7 @@ from unfit.errors import Unavailable
 _PRECISION, OF_WEIGHTS = 1e-11, 1e-9
 _MOST_PRODUCTS = 2000
 _FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
+ALIKE = 0.1  # of curvatures and ridge, that may have changed since a guide was made
 _NO_HESSIAN = (
     "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
     "use its products (value_gradient_products), or dense rows"
@@ -52,6 +53,24 @@ class _Known:
         return bool(left <= _FEW * len(keep))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _KeptGuide:
+    """A guide, with the curvatures and the ridge of the Hessians it was made for."""
+
+    curvatures: np.ndarray
+    ridge: float
+    guide: Products
+
+    def serves(self, curvatures: np.ndarray, ridge: float) -> bool:
+        """Whether Hessians with these differ so little that it leads there too."""
+        if curvatures is self.curvatures and ridge == self.ridge:
+            return True
+        if curvatures.shape != self.curvatures.shape or abs(ridge - self.ridge) > ALIKE * ridge:
+            return False
+        change = np.abs(curvatures - self.curvatures).sum(axis=0)
+        return bool((change <= ALIKE * self.curvatures.sum(axis=0)).all())
+
+
 class SparseEngine(Engine):
     """SparseRows of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
 
@@ -72,6 +91,7 @@ class SparseEngine(Engine):
         self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
         self._on_trial: _Known | None = None  # of a mask
         self._last: Evaluation | None = None  # whatever was asked for last
+        self._guide: _KeptGuide | None = None  # whatever was made last
         self._values_in_columns: np.ndarray | None = None  # of the rows that remain; when asked for
 
     @property
@@ -175,17 +195,17 @@ class SparseEngine(Engine):
         )
 
     def _fresh_guide(self, ridge: Ridge) -> Products:
-        """Of the Hessians that were evaluated last, whenever it is used."""
-        basis = self._matrix.basis
+        """Of the Hessians that were evaluated last, or of some that are about the same."""
+        basis, size = self._matrix.basis, _number(ridge)
         assert basis is not None
-        made: list[tuple[Evaluation, Products]] = []
 
         def guide(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            found = self._last
-            assert found is not None
-            if not made or made[0][0] is not found:
-                made[:] = [(found, basis.guide(found.curvatures, _number(ridge)))]
-            return made[0][1](problems, vectors)
+            assert self._last is not None
+            curvatures, kept = self._last.curvatures, self._guide
+            if kept is None or not kept.serves(curvatures, size):
+                made = basis.guide(curvatures, size)
+                kept = self._guide = _KeptGuide(curvatures=curvatures, ridge=size, guide=made)
+            return kept.guide(problems, vectors)
 
         return guide
 
