@@ -31,7 +31,7 @@ Gram = Callable[[np.ndarray], np.ndarray]  # V (j, d) -> V X^T X
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal directions, as columns (d, r), and the rows' components along them (n, r)."""
+    """Orthonormal directions (r, d), and the rows' components along them (n, r)."""
 
     directions: np.ndarray
     components: np.ndarray
@@ -49,8 +49,7 @@ class Basis:
             Q = np.ascontiguousarray(np.linalg.qr(gram(Q).T)[0].T)
         _, vectors = np.linalg.eigh(Q @ gram(Q).T)
         chosen = np.ascontiguousarray(vectors[:, ::-1][:, :r].T @ Q)
-        columns = np.ascontiguousarray(chosen.T, dtype=np.float32)
-        return cls(columns, components(chosen))
+        return cls(chosen.astype(np.float32), components(chosen))
 
     def guide(self, curvatures: np.ndarray, ridge: float) -> "Deflated":
         """For the Hessians with these curvatures (n, k), plus ridge I."""
@@ -78,7 +77,7 @@ class Deflated:
 
     def __call__(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         Q, (j, d) = self.directions, vectors.shape
-        r = Q.shape[1]
+        r = len(Q)
         parts = by_threads(d, j * r, (j, r), lambda out, s: add_components(vectors, Q, out, s))
         back = np.einsum("jab,jb->ja", self.change[problems], parts.sum(axis=0))
         scales, out = self.scales[problems], np.empty(vectors.shape)
