@@ -75,6 +75,10 @@ class Deflated:
     change: np.ndarray
     scales: np.ndarray
 
+    def of(self, problem: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """Q, change and scale of one problem."""
+        return self.directions, self.change[problem], float(self.scales[problem])
+
     def __call__(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         Q, (j, d) = self.directions, vectors.shape
         r = len(Q)

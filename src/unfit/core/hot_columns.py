@@ -3,14 +3,16 @@
 A sum visits the columns of each row wherever they are. Where a few columns have most of the values,
 as words and hashed fields do, these then share a few cache lines. Rows of which all values are the
 same, as one-hot rows of length 1 are, are read without their values. Kept besides the rows: their
-indices, numbered anew, with 16 bits where that is enough. Knows core.sparse_rows and core.kernels.
+indices, numbered anew, with 16 bits where that is enough. Knows core.sparse_rows,
+core.conjugate_gradients and core.kernels.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.kernels.parallel import available_threads, run_threads
+from unfit.core.conjugate_gradients import Solved, lengths
+from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
 from unfit.core.kernels.sparse import count_columns
 from unfit.core.kernels.sparse_pairs import (
     Stored,
@@ -21,10 +23,21 @@ from unfit.core.kernels.sparse_pairs import (
     relabel,
     values_of_rows,
 )
+from unfit.core.kernels.sparse_solve import COMPONENTS, Guide, solve_one
 from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, shares_of
 
 _SHORT = 1 << 16
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneSystem:
+    """H = X^T D X + ridge I of one problem: curvatures (n, k) and which of them; its guide."""
+
+    curvatures: np.ndarray
+    problem: int
+    ridge: float
+    guide: Guide
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +111,35 @@ class HotColumns:
 
         run_threads(body, len(shares))
         return float(values.sum()), self._collected(tables), curvatures
+
+    def solve(self, system: "OneSystem", rhs: np.ndarray, enough: float, most: int) -> Solved:
+        """x (1, d) with |rhs - H x| <= enough by conjugate gradients, at most so many products."""
+        if lengths(rhs)[0] <= enough:
+            return Solved(x=np.zeros(rhs.shape), left=np.array(rhs), products=0)
+        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
+        threads, d = len(shares), rows.d
+        vectors = np.zeros(d), np.array(rhs[0], dtype=np.float64), np.zeros(d), np.empty(d)
+        tables = np.empty((threads, 2 * d))
+        whole = (
+            system.curvatures,
+            system.problem,
+            system.ridge,
+            rows.intercept,
+            self.places,
+        )
+        line = -(-(COMPONENTS + len(system.guide[0])) // 8) * 8
+        shared = new_meeting(), np.zeros((threads, line)), np.zeros(2, np.int64)
+
+        def body(t: int) -> None:
+            columns = d * t // threads, d * (t + 1) // threads
+            thread = t, tables, shares[t], columns, enough**2, most
+            solve_one(self.stored, whole, system.guide, vectors, shared, thread)
+
+        run_threads(body, threads, shared[0])
+        taken, indefinite = shared[2].tolist()
+        return Solved(
+            x=vectors[0][None], left=vectors[1][None], products=taken, indefinite=bool(indefinite)
+        )
 
     def _collected(self, tables: np.ndarray) -> np.ndarray:
         out = np.empty(self.rows.d)

@@ -94,6 +94,8 @@ def _at(value_gradient_products: ValueGradientProducts, W: np.ndarray) -> _Point
 
 def _in(dtype: np.dtype, products: Products) -> Products:
     """Products in the given precision."""
+    if dtype == np.float64:
+        return products
     return lambda problems, V: products(problems, V.astype(dtype, copy=False))
 
 

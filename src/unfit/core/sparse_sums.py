@@ -143,7 +143,7 @@ class SparseMatrix:
 
         Rows are read once, and so is their transpose if that is needed.
         """
-        if self._scatters(len(W)):
+        if self.in_one_reading(len(W)):
             return self._evaluate_one(W, weights)
         rows, (k, _) = self.rows, W.shape
         n, width = len(rows), padded(k)
@@ -165,7 +165,7 @@ class SparseMatrix:
     def products(self, curvatures: np.ndarray, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         """sum curvature x (x.v) of the named problem of each vector of V (j, d): one reading of the
         rows and one of their transpose for all of them, or of the rows alone for one."""
-        if self._scatters(len(V)):
+        if self.in_one_reading(len(V)):
             return self._product_of_one(curvatures, int(problems[0]), V)
         rows, j = self.rows, len(V)
         table, between = to_columns(V), np.zeros((len(rows), padded(j)))
@@ -179,10 +179,16 @@ class SparseMatrix:
         )
         return self._combined(between, j)
 
-    def _scatters(self, vectors: int) -> bool:
-        """Whether every thread has a result of its own, which is small beside the rows."""
+    def in_one_reading(self, vectors: int) -> bool:
+        """Whether every thread has a result of its own, which is small beside the rows.
+
+        Not where the transpose was made for several problems, of which one is left: it serves, and
+        no second copy of the indices is made.
+        """
+        if vectors != 1 or ("transpose" in self.__dict__ and "hot_columns" not in self.__dict__):
+            return False
         results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
-        return vectors == 1 and results <= _SMALL * self.rows.nbytes
+        return results <= _SMALL * self.rows.nbytes
 
     def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
         w = np.ascontiguousarray(W[0], dtype=np.float64)

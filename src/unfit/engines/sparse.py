@@ -14,8 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from unfit.core.by_products import Systems
-from unfit.core.conjugate_gradients import Guide, Offer, unguided
+from unfit.core.conjugate_gradients import Guide, Offer, Solved, lengths, unguided
+from unfit.core.deflation import Basis, Deflated
 from unfit.core.factors import Factor
+from unfit.core.hot_columns import OneSystem
 from unfit.core.kernels.sparse import count_columns
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
@@ -59,7 +61,7 @@ class _KeptGuide:
 
     curvatures: np.ndarray
     ridge: float
-    guide: Products
+    guide: Deflated
 
     def serves(self, curvatures: np.ndarray, ridge: float) -> bool:
         """Whether Hessians with these differ so little that it leads there too."""
@@ -194,20 +196,15 @@ class SparseEngine(Engine):
             else Offer(make=lambda W: self._fresh_guide(ridge), products=products)
         )
 
-    def _fresh_guide(self, ridge: Ridge) -> Products:
-        """Of the Hessians that were evaluated last, or of some that are about the same."""
-        basis, size = self._matrix.basis, _number(ridge)
+    def regularised(self, products: Products, ridge: Ridge) -> Products:
+        if isinstance(products, _Sums):
+            return _Regularised(products, ridge)
+        return super().regularised(products, ridge)
+
+    def _fresh_guide(self, ridge: Ridge) -> "_FreshGuide":
+        basis = self._matrix.basis
         assert basis is not None
-
-        def guide(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            assert self._last is not None
-            curvatures, kept = self._last.curvatures, self._guide
-            if kept is None or not kept.serves(curvatures, size):
-                made = basis.guide(curvatures, size)
-                kept = self._guide = _KeptGuide(curvatures=curvatures, ridge=size, guide=made)
-            return kept.guide(problems, vectors)
-
-        return guide
+        return _FreshGuide(self, basis, _number(ridge))
 
     def _enough(self, ridge: Ridge, W: np.ndarray) -> np.ndarray | None:
         """Residuals that are small beside the ridge; None where not all columns have it."""
@@ -216,13 +213,7 @@ class SparseEngine(Engine):
         return np.asarray(OF_WEIGHTS * ridge * np.linalg.norm(W, axis=1))
 
     def _products(self, found: Evaluation) -> Products:
-        matrix, curvatures = self._matrix, found.curvatures
-
-        def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
-            self.rows_read += len(self)  # those that have left too, with weight 0
-            return matrix.products(curvatures, problems, V)
-
-        return products
+        return _Sums(self, found)
 
     def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
         self._last = self._found(W, mask)
@@ -254,6 +245,71 @@ class SparseEngine(Engine):
         if gone.size == 0:
             return known.found
         return known.found.without(self.take(gone), gone, known.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _FreshGuide:
+    """A guide for the Hessians that were evaluated last, or for some that are about the same."""
+
+    engine: SparseEngine
+    basis: Basis
+    ridge: float
+
+    def current(self) -> Deflated:
+        engine, kept = self.engine, self.engine._guide
+        assert engine._last is not None
+        curvatures = engine._last.curvatures
+        if kept is None or not kept.serves(curvatures, self.ridge):
+            made = self.basis.guide(curvatures, self.ridge)
+            kept = engine._guide = _KeptGuide(curvatures=curvatures, ridge=self.ridge, guide=made)
+        return kept.guide
+
+    def __call__(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return self.current()(problems, vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Products with the Hessian sums of an evaluation."""
+
+    engine: SparseEngine
+    found: Evaluation
+
+    def __call__(self, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        self.engine.rows_read += len(self.engine)  # those that have left too, with weight 0
+        return self.engine._matrix.products(self.found.curvatures, problems, V)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regularised:
+    """The same plus the ridge; one problem is solved in one go."""
+
+    sums: _Sums
+    ridge: Ridge
+
+    def __call__(self, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        return np.asarray(self.sums(problems, V) + self.ridge * V)
+
+    def solve(
+        self, guide: Products, rhs: np.ndarray, precision: np.ndarray, most: int
+    ) -> Solved | None:
+        engine = self.sums.engine
+        if isinstance(self.ridge, np.ndarray) or not engine._matrix.in_one_reading(len(rhs)):
+            return None
+        if guide is unguided:
+            chosen = np.zeros((0, engine.d), np.float32), np.zeros((0, 0)), 1.0
+        elif isinstance(guide, _FreshGuide):
+            chosen = guide.current().of(0)
+        else:
+            return None
+        system = OneSystem(
+            curvatures=self.sums.found.curvatures, problem=0, ridge=float(self.ridge), guide=chosen
+        )
+        # not by BLAS, whose threads would wait beside ours
+        enough = float(precision[0] * lengths(rhs)[0])
+        solved = engine._matrix.hot_columns.solve(system, rhs, enough, most)
+        engine.rows_read += solved.products * len(engine)
+        return solved
 
 
 def _number(ridge: Ridge) -> float:
