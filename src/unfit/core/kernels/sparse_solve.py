@@ -23,7 +23,7 @@ Shared = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 CURVATURE, SQUARES, ALONG, COMPONENTS = 0, 1, 2, 3  # of sums
 TAKEN, INDEFINITE = 0, 1  # of results
-_BLOCK = 512  # columns at a time, that stay in the cache
+_BLOCK = 2048  # columns at a time, that stay in the cache
 
 
 @njit(**KERNEL)
@@ -129,11 +129,11 @@ def _guided(
     for a in range(r):
         sums[t, COMPONENTS + a] = 0.0
     for start in range(columns[0], columns[1], _BLOCK):
-        stop = min(start + _BLOCK, columns[1])
+        rest = left[start : min(start + _BLOCK, columns[1])]
         for a in range(r):
-            total = 0.0
-            for j in range(start, stop):
-                total += left[j] * Q[a, j]
+            one, total = Q[a, start : start + rest.size], 0.0
+            for j in range(rest.size):
+                total += rest[j] * one[j]
             sums[t, COMPONENTS + a] += total
     met += threads
     meet(meeting, met)
@@ -160,15 +160,16 @@ def _combine(
     """image = scale left + Q^T back; left . image."""
     total = 0.0
     for start in range(columns[0], columns[1], _BLOCK):
-        stop = min(start + _BLOCK, columns[1])
-        for j in range(start, stop):
-            image[j] = scale * left[j]
+        rest = left[start : min(start + _BLOCK, columns[1])]
+        new = image[start : start + rest.size]
+        for j in range(rest.size):
+            new[j] = scale * rest[j]
         for a in range(Q.shape[0]):
-            weight = back[a]
-            for j in range(start, stop):
-                image[j] += weight * Q[a, j]
-        for j in range(start, stop):
-            total += left[j] * image[j]
+            one, weight = Q[a, start : start + rest.size], back[a]
+            for j in range(rest.size):
+                new[j] += weight * one[j]
+        for j in range(rest.size):
+            total += rest[j] * new[j]
     return total
 
 
