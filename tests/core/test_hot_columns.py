@@ -5,6 +5,8 @@ import pytest
 from scipy import sparse
 from sparse_problems import sparse_and_dense
 
+from unfit.core import sparse_sums
+from unfit.core.deflation import MORE, PRODUCTS
 from unfit.core.hot_columns import HotColumns
 from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
 from unfit.core.objective import value_gradient_sum
@@ -118,6 +120,20 @@ def test_one_problem_is_summed_without_a_transpose():
     matrix.products(found.curvatures, np.array([0]), W)
     assert "hot_columns" in matrix.__dict__
     assert "transpose" not in matrix.__dict__
+
+
+def test_a_basis_of_large_rows_is_made_without_a_transpose(monkeypatch):
+    rows = _rows("different", True)
+    expected = SparseMatrix(rows).basis
+    monkeypatch.setattr(sparse_sums, "_LARGE", 0)
+    matrix = SparseMatrix(rows)
+    found = matrix.basis
+    assert "transpose" not in matrix.__dict__
+    assert matrix.products_per_basis(1) == PRODUCTS * (len(found.directions) + MORE)
+    assert abs(found.directions[0] @ expected.directions[0]) > 0.9999
+    np.testing.assert_allclose(
+        found.directions @ found.directions.T, np.eye(len(found.directions)), atol=1e-5
+    )
 
 
 def test_steps_of_conjugate_gradients_are_those_of_the_formulae():

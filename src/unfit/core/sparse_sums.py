@@ -32,6 +32,7 @@ from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
 
 _SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
+_LARGE = 1 << 28  # bytes of rows, of which no transpose is made for a basis alone
 _MAKING = 8.0  # products of one vector, that the transpose and orthogonal directions cost
 
 
@@ -83,7 +84,7 @@ class SparseMatrix:
             return
         if "hot_columns" in self.__dict__:
             self.hot_columns.erase(rows)
-        if "transpose" not in self.__dict__:
+        if not self._has_transpose:
             return
         gone = np.zeros(len(self.rows), np.bool_)
         gone[rows] = True
@@ -102,9 +103,13 @@ class SparseMatrix:
         if r < FEWEST:
             return None
         ones = np.ones((len(self.rows), 1))
-        matrix = self if "transpose" in self.__dict__ else SparseMatrix(self.rows)  # its own goes
+        one_by_one = self._one_by_one
+        matrix = self if one_by_one or self._has_transpose else SparseMatrix(self.rows)  # it goes
 
         def gram(V: np.ndarray) -> np.ndarray:
+            if one_by_one:
+                hot, short = self.hot_columns, V.astype(np.float32)
+                return np.array([hot.product(ones, 0, v) for v in short])
             parts = [V[at : at + self._at_once] for at in range(0, len(V), self._at_once)]
             none = np.zeros(len(V), np.int64)
             return np.concatenate([matrix.products(ones, none[: len(v)], v) for v in parts])
@@ -117,6 +122,17 @@ class SparseMatrix:
             return found
 
         return Basis.of(gram, components, self.rows.d, r)
+
+    @property
+    def _has_transpose(self) -> bool:
+        return "transpose" in self.__dict__
+
+    @property
+    def _one_by_one(self) -> bool:
+        """Whether vectors of a basis are multiplied one at a time: a transpose of large rows, made
+        for a basis alone, would take more memory than all else and longer than the products."""
+        large = self.rows.nbytes > _LARGE and not self._has_transpose
+        return large and self.in_one_reading(1)
 
     @property
     def _directions(self) -> int:
@@ -135,6 +151,8 @@ class SparseMatrix:
         if self._directions < FEWEST:
             return None
         vectors = self._directions + MORE
+        if k == 1 and self._one_by_one:
+            return PRODUCTS * vectors
         blocks = PRODUCTS * math.ceil(vectors / self._at_once) * _cost(min(vectors, self._at_once))
         return math.ceil((blocks + _MAKING) / _cost(k))
 
@@ -185,7 +203,7 @@ class SparseMatrix:
         Not where the transpose was made for several problems, of which one is left: it serves, and
         no second copy of the indices is made.
         """
-        if vectors != 1 or ("transpose" in self.__dict__ and "hot_columns" not in self.__dict__):
+        if vectors != 1 or (self._has_transpose and "hot_columns" not in self.__dict__):
             return False
         results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
         return results <= _SMALL * self.rows.nbytes
