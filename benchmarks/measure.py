@@ -31,11 +31,14 @@ def best_of(
 @contextmanager
 def rewound(clf: unfit.LogisticRegression, rows: np.ndarray) -> Iterator[Callable[[], None]]:
     """A function that puts a fitted model back to before it forgot `rows`, to do it again."""
-    state, counts, n = clf._state, clf._class_counts, clf._data.n_remaining
+    state, counts, data = clf._state, clf._class_counts, clf._data
+    n, columns = data.n_remaining, getattr(data, "_values_in_columns", None)
 
     def rewind() -> None:
-        clf._data.remaining[rows] = True
-        clf._data.n_remaining = n
+        if columns is not None:
+            data._values_in_columns = columns
+        data.remaining[rows] = True
+        data.n_remaining = n
         clf._class_counts = counts
         clf._activate(state)
 

@@ -94,7 +94,7 @@ def test_a_guide_is_right_along_its_directions(classes):
     data, dense, W = made(classes)
     basis = data._matrix.basis
     assert basis is not None
-    Q = basis.directions.T.astype(np.float64)
+    Q = basis.directions.astype(np.float64)
     np.testing.assert_allclose(Q @ Q.T, np.eye(len(Q)), atol=1e-6)
     curvatures = data._matrix.evaluate(W).curvatures
     guide = basis.guide(curvatures, RIDGE)
@@ -116,8 +116,8 @@ def test_the_directions_are_those_in_which_rows_are_longest():
     data, dense, _ = made(n=500)
     X = np.column_stack([dense.X, np.ones(500)])
     longest = np.linalg.svd(X)[2][0]
-    assert abs(data._matrix.basis.directions[:, 0] @ longest) > 0.999
-    assert data._matrix.basis.directions.shape[1] <= MOST
+    assert abs(data._matrix.basis.directions[0] @ longest) > 0.999
+    assert data._matrix.basis.directions.shape[0] <= MOST
 
 
 def test_a_guide_makes_products_fewer():
@@ -153,5 +153,5 @@ def test_a_basis_that_would_take_too_much_memory_is_not_made():
 def test_a_basis_of_few_columns_is_all_of_them():
     X = np.random.default_rng(0).standard_normal((30, 6))
     basis = Basis.of(lambda V: V @ (X.T @ X), lambda V: (X @ V.T).astype(np.float32), 6, 4)
-    assert basis.directions.shape == (6, 4)
+    assert basis.directions.shape == (4, 6)
     assert basis.components.shape == (30, 4)

@@ -6,15 +6,17 @@ Problems go in lockstep, since a product is one pass over the rows for all of th
 H^-1: a factor of each problem, or a function. It is trusted as long as conjugate gradients need
 few products with it; beyond TRUSTED they are tried without, and the way of fewer products stays.
 Where there is no guide, one may be on offer: it is made once the products have cost as much as it
-does, so that at most twice the work of the better way is done. Knows core.factors.
+does, so that at most twice the work of the better way is done. Knows core.factors and core.kernels.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from unfit.core.factors import Factor
+from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
 
 MOST_PRODUCTS = 1000  # of one system
 TRUSTED = 12  # products of one system above which a guide is compared with none
@@ -64,6 +66,17 @@ class Solved:
         return bool((lengths(self.left) > precision * lengths(rhs)).any())
 
 
+@runtime_checkable
+class Solving(Protocol):
+    """Products that can go through all steps of conjugate gradients themselves."""
+
+    def solve(
+        self, guide: Products, rhs: np.ndarray, precision: np.ndarray, most: int
+    ) -> Solved | None:
+        """What `conjugate_gradients` returns; None where it cannot be done with this guide."""
+        ...
+
+
 def lengths(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.einsum("kd,kd->k", vectors, vectors)))
 
@@ -82,32 +95,71 @@ def conjugate_gradients(
     """x (j, d) with |rhs - H x| <= precision |rhs| for j problems, by a pass over the rows each.
 
     A problem along whose direction the curvature is not positive, which is rounding, stays where it
-    is, or at the first direction if it did not get further.
+    is, or at the first direction if it did not get further. Products that know a faster way to the
+    same steps (`solve` of Solving) are asked first.
     """
-    x, left = np.zeros_like(rhs), rhs.copy()
+    if isinstance(products, Solving):
+        solved = products.solve(guide, rhs, precision, most)
+        if solved is not None:
+            return solved
+    x, left = np.zeros(rhs.shape), np.array(rhs, dtype=np.float64)
     enough = precision * lengths(rhs)
     going = lengths(left) > enough
-    direction = np.array(guide(np.arange(len(rhs)), left))  # a copy: left changes in place
+    # a copy: left changes in place
+    direction = np.array(guide(np.arange(len(rhs)), left), dtype=np.float64)
     along = np.einsum("kd,kd->k", left, direction)
     indefinite, taken = bool((along[going] <= 0).any()), 0
     while going.any() and taken < most and not indefinite:
         at = np.flatnonzero(going)
-        image = products(at, direction[at])
+        image = _plain(products(at, _chosen(direction, at)))
         taken += 1
-        curvature = np.einsum("kd,kd->k", direction[at], image)
+        curvature = _dots(direction, at, image)
         flat = curvature <= 0
         if taken == 1:
             x[at[flat]] = direction[at[flat]]
-        step = np.where(flat, 0.0, along[at] / np.where(flat, 1.0, curvature))[:, None]
-        x[at] += step * direction[at]
-        left[at] -= step * image
-        going[at] = ~flat & (lengths(left[at]) > enough[at])
+        steps = np.where(flat, 0.0, along[at] / np.where(flat, 1.0, curvature))
+        squares = _advanced((x, left, direction), at, steps, image)
+        going[at] = ~flat & (np.sqrt(squares) > enough[at])
         at = np.flatnonzero(going)
-        z = guide(at, left[at])
-        before, along[at] = along[at], np.einsum("kd,kd->k", left[at], z)
+        if at.size == 0:
+            break
+        z = _plain(guide(at, _chosen(left, at)))
+        before, along[at] = along[at], _dots(left, at, z)
         indefinite = bool((along[at] <= 0).any())
-        direction[at] = z + (along[at] / before)[:, None] * direction[at]
+        _turn(direction, at, along[at] / before, z)
     return Solved(x=x, left=left, products=taken, indefinite=indefinite)
+
+
+def _plain(vectors: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(vectors, dtype=np.float64)
+
+
+def _chosen(vectors: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Some of the vectors; no copy where they are all."""
+    return vectors if len(at) == len(vectors) else vectors[at]
+
+
+def _dots(whole: np.ndarray, at: np.ndarray, compact: np.ndarray) -> np.ndarray:
+    j, d = compact.shape
+    parts = by_threads(d, j, (j,), lambda out, s: add_dots(whole, at, compact, out, s))
+    return np.asarray(parts.sum(axis=0))
+
+
+def _advanced(
+    moved: tuple[np.ndarray, np.ndarray, np.ndarray],
+    at: np.ndarray,
+    steps: np.ndarray,
+    image: np.ndarray,
+) -> np.ndarray:
+    """x and left after a step; the squares of what is left."""
+    j, d = image.shape
+    parts = by_threads(d, 2 * j, (j,), lambda out, s: advance(moved, at, steps, image, out, s))
+    return np.asarray(parts.sum(axis=0))
+
+
+def _turn(directions: np.ndarray, at: np.ndarray, ratios: np.ndarray, z: np.ndarray) -> None:
+    j, d = z.shape
+    by_threads(d, j, (), lambda _, s: turn(directions, at, ratios, z, s))
 
 
 class Guidance:

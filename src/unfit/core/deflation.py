@@ -17,14 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.kernels.deflation import Share, add_components, add_inner, combine
-from unfit.core.kernels.parallel import available_threads, run_threads
+from unfit.core.kernels.deflation import add_components, add_inner, combine
+from unfit.core.kernels.vectors import by_threads
 
 MOST = 16  # directions
 FEWEST = 4  # with less it is not worth while
 MORE = 4  # that are looked for besides, and dropped
 _ROUNDS = 2
-_WORTH_A_THREAD = 1 << 18  # multiply-adds
 PRODUCTS = _ROUNDS + 1  # with MOST + MORE vectors each, that a basis costs
 
 Gram = Callable[[np.ndarray], np.ndarray]  # V (j, d) -> V X^T X
@@ -32,7 +31,7 @@ Gram = Callable[[np.ndarray], np.ndarray]  # V (j, d) -> V X^T X
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Orthonormal directions, as columns (d, r), and the rows' components along them (n, r)."""
+    """Orthonormal directions (r, d), and the rows' components along them (n, r)."""
 
     directions: np.ndarray
     components: np.ndarray
@@ -50,13 +49,12 @@ class Basis:
             Q = np.ascontiguousarray(np.linalg.qr(gram(Q).T)[0].T)
         _, vectors = np.linalg.eigh(Q @ gram(Q).T)
         chosen = np.ascontiguousarray(vectors[:, ::-1][:, :r].T @ Q)
-        columns = np.ascontiguousarray(chosen.T, dtype=np.float32)
-        return cls(columns, components(chosen))
+        return cls(chosen.astype(np.float32), components(chosen))
 
     def guide(self, curvatures: np.ndarray, ridge: float) -> "Deflated":
         """For the Hessians with these curvatures (n, k), plus ridge I."""
         (n, r), k = self.components.shape, curvatures.shape[1]
-        parts = _by_threads(
+        parts = by_threads(
             n, k * r * r, (k, r, r), lambda out, s: add_inner(self.components, curvatures, out, s)
         )
         lower = np.tril(parts.sum(axis=0))
@@ -77,21 +75,15 @@ class Deflated:
     change: np.ndarray
     scales: np.ndarray
 
+    def of(self, problem: int) -> tuple[np.ndarray, np.ndarray, float]:
+        """Q, change and scale of one problem."""
+        return self.directions, self.change[problem], float(self.scales[problem])
+
     def __call__(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         Q, (j, d) = self.directions, vectors.shape
-        r = Q.shape[1]
-        parts = _by_threads(d, j * r, (j, r), lambda out, s: add_components(vectors, Q, out, s))
+        r = len(Q)
+        parts = by_threads(d, j * r, (j, r), lambda out, s: add_components(vectors, Q, out, s))
         back = np.einsum("jab,jb->ja", self.change[problems], parts.sum(axis=0))
         scales, out = self.scales[problems], np.empty(vectors.shape)
-        _by_threads(d, j * r, (), lambda _, s: combine(vectors, scales, back, Q, out, s))
+        by_threads(d, j * r, (), lambda _, s: combine(vectors, scales, back, Q, out, s))
         return out
-
-
-def _by_threads(
-    n: int, work: int, shape: tuple[int, ...], body: Callable[[np.ndarray, Share], None]
-) -> np.ndarray:
-    """body(out, share) of every thread, out (threads, *shape) zeros; work: for each of the n."""
-    threads = min(available_threads(), 1 + n * work // _WORTH_A_THREAD)
-    out = np.zeros((threads, *shape))
-    run_threads(lambda t: body(out[t], (n * t // threads, n * (t + 1) // threads)), threads)
-    return out

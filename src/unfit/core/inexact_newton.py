@@ -94,7 +94,9 @@ def _at(value_gradient_products: ValueGradientProducts, W: np.ndarray) -> _Point
 
 def _in(dtype: np.dtype, products: Products) -> Products:
     """Products in the given precision."""
-    return lambda problems, V: products(problems, V.astype(dtype))
+    if dtype == np.float64:
+        return products
+    return lambda problems, V: products(problems, V.astype(dtype, copy=False))
 
 
 def _worthwhile(forcing: np.ndarray, tolerance: float, residual: np.ndarray) -> np.ndarray:

@@ -3,7 +3,8 @@
 For several vectors the rows are held twice, by rows and by columns, so that both X V and X^T U are
 gathered and nothing is scattered: one reading of each makes a gradient with its curvatures, or
 products with as many Hessians as there are vectors. One vector needs the rows alone, read once,
-where a result for each thread is small beside them. Knows core.sparse_rows and core.kernels.
+where a result for each thread is small beside them (core.hot_columns). Knows core.sparse_rows,
+core.hot_columns and core.kernels.
 """
 
 import math
@@ -13,13 +14,12 @@ from functools import cached_property
 import numpy as np
 
 from unfit.core.deflation import FEWEST, MORE, MOST, PRODUCTS, Basis
+from unfit.core.hot_columns import HotColumns
 from unfit.core.kernels.parallel import run_threads
 from unfit.core.kernels.sparse import (
     LANES,
     Compressed,
     Share,
-    add_product,
-    add_value_gradient,
     count_columns,
     fill_transpose,
     from_table,
@@ -32,6 +32,7 @@ from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
 
 _SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
+_LARGE = 1 << 28  # bytes of rows, of which no transpose is made for a basis alone
 _MAKING = 8.0  # products of one vector, that the transpose and orthogonal directions cost
 
 
@@ -73,9 +74,17 @@ class SparseMatrix:
     def transpose(self) -> Transpose:
         return Transpose.of(self.rows)
 
+    @cached_property
+    def hot_columns(self) -> HotColumns:
+        return HotColumns.of(self.rows)
+
     def erase(self, rows: np.ndarray) -> None:
-        """Zero the values of rows in the transpose, and the numbers of their rows with them."""
-        if "transpose" not in self.__dict__ or len(rows) == 0:
+        """Zero what was copied of rows: their columns, their values, and their own numbers."""
+        if len(rows) == 0:
+            return
+        if "hot_columns" in self.__dict__:
+            self.hot_columns.erase(rows)
+        if not self._has_transpose:
             return
         gone = np.zeros(len(self.rows), np.bool_)
         gone[rows] = True
@@ -94,9 +103,13 @@ class SparseMatrix:
         if r < FEWEST:
             return None
         ones = np.ones((len(self.rows), 1))
-        matrix = self if "transpose" in self.__dict__ else SparseMatrix(self.rows)  # its own goes
+        one_by_one = self._one_by_one
+        matrix = self if one_by_one or self._has_transpose else SparseMatrix(self.rows)  # it goes
 
         def gram(V: np.ndarray) -> np.ndarray:
+            if one_by_one:
+                hot, short = self.hot_columns, V.astype(np.float32)
+                return np.array([hot.product(ones, 0, v) for v in short])
             parts = [V[at : at + self._at_once] for at in range(0, len(V), self._at_once)]
             none = np.zeros(len(V), np.int64)
             return np.concatenate([matrix.products(ones, none[: len(v)], v) for v in parts])
@@ -109,6 +122,17 @@ class SparseMatrix:
             return found
 
         return Basis.of(gram, components, self.rows.d, r)
+
+    @property
+    def _has_transpose(self) -> bool:
+        return "transpose" in self.__dict__
+
+    @property
+    def _one_by_one(self) -> bool:
+        """Whether vectors of a basis are multiplied one at a time: a transpose of large rows, made
+        for a basis alone, would take more memory than all else and longer than the products."""
+        large = self.rows.nbytes > _LARGE and not self._has_transpose
+        return large and self.in_one_reading(1)
 
     @property
     def _directions(self) -> int:
@@ -127,6 +151,8 @@ class SparseMatrix:
         if self._directions < FEWEST:
             return None
         vectors = self._directions + MORE
+        if k == 1 and self._one_by_one:
+            return PRODUCTS * vectors
         blocks = PRODUCTS * math.ceil(vectors / self._at_once) * _cost(min(vectors, self._at_once))
         return math.ceil((blocks + _MAKING) / _cost(k))
 
@@ -135,7 +161,7 @@ class SparseMatrix:
 
         Rows are read once, and so is their transpose if that is needed.
         """
-        if self._scatters(len(W)):
+        if self.in_one_reading(len(W)):
             return self._evaluate_one(W, weights)
         rows, (k, _) = self.rows, W.shape
         n, width = len(rows), padded(k)
@@ -157,7 +183,7 @@ class SparseMatrix:
     def products(self, curvatures: np.ndarray, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         """sum curvature x (x.v) of the named problem of each vector of V (j, d): one reading of the
         rows and one of their transpose for all of them, or of the rows alone for one."""
-        if self._scatters(len(V)):
+        if self.in_one_reading(len(V)):
             return self._product_of_one(curvatures, int(problems[0]), V)
         rows, j = self.rows, len(V)
         table, between = to_columns(V), np.zeros((len(rows), padded(j)))
@@ -171,38 +197,25 @@ class SparseMatrix:
         )
         return self._combined(between, j)
 
-    def _scatters(self, vectors: int) -> bool:
-        """Whether every thread has a result of its own, which is small beside the rows."""
-        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 8
-        return vectors == 1 and results <= _SMALL * self.rows.nbytes
+    def in_one_reading(self, vectors: int) -> bool:
+        """Whether every thread has a result of its own, which is small beside the rows.
+
+        Not where the transpose was made for several problems, of which one is left: it serves, and
+        no second copy of the indices is made.
+        """
+        if vectors != 1 or (self._has_transpose and "hot_columns" not in self.__dict__):
+            return False
+        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
+        return results <= _SMALL * self.rows.nbytes
 
     def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
-        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
-        values, gradients = np.zeros((len(shares), 1)), np.zeros((len(shares), rows.d))
-        curvatures = np.empty((len(rows), 1))
-        labels = rows.codes, np.zeros(0) if weights is None else weights
         w = np.ascontiguousarray(W[0], dtype=np.float64)
-        problem = int(positive_codes(1)[0]), w, rows.intercept
-        loss = rows.loss.compiled
-
-        def body(t: int) -> None:
-            totals = values[t], gradients[t], curvatures
-            add_value_gradient(rows.compressed, labels, loss, problem, totals, shares[t])
-
-        run_threads(body, len(shares))
-        return Evaluation(values.sum(axis=0), gradients.sum(axis=0)[None], curvatures)
+        value, gradient, curvatures = self.hot_columns.value_gradient(w, weights)
+        return Evaluation(np.array([value]), gradient[None], curvatures)
 
     def _product_of_one(self, curvatures: np.ndarray, problem: int, V: np.ndarray) -> np.ndarray:
-        rows, shares = self.rows, shares_of(self.rows.indptr, 1)
-        results = np.zeros((len(shares), rows.d))
-        v = np.ascontiguousarray(V[0], dtype=np.float64)
-        weights = curvatures, problem
-
-        def body(t: int) -> None:
-            add_product(rows.compressed, weights, v, rows.intercept, results[t], shares[t])
-
-        run_threads(body, len(shares))
-        return np.asarray(results.sum(axis=0)[None])
+        v = np.ascontiguousarray(V[0])
+        return self.hot_columns.product(curvatures, problem, v)[None]
 
     def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
         """sum weight x for each of the first j columns of weights (n, width), (j, d)."""

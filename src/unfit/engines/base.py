@@ -227,6 +227,14 @@ class Engine(ABC):
 
         return *self.value_gradient_sum(W, mask), products
 
+    def regularised(self, products: Products, ridge: Ridge) -> Products:
+        """Products with the Hessian sums plus the ridge, from products with the sums."""
+
+        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+            return np.asarray(products(problems, V) + ridge * V)
+
+        return regularised
+
     @property
     def numbers(self) -> int:
         """How many numbers a pass over the remaining rows reads."""

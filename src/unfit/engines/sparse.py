@@ -14,8 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from unfit.core.by_products import Systems
-from unfit.core.conjugate_gradients import Guide, Offer, unguided
+from unfit.core.conjugate_gradients import Guide, Offer, Solved, lengths, unguided
+from unfit.core.deflation import Basis, Deflated
 from unfit.core.factors import Factor
+from unfit.core.hot_columns import OneSystem
 from unfit.core.kernels.sparse import count_columns
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
@@ -30,6 +32,7 @@ from unfit.errors import Unavailable
 PRECISION, OF_WEIGHTS = 1e-11, 1e-9
 MOST_PRODUCTS = 2000
 _FEW = 0.25  # of the rows that were evaluated, may have left since: beyond, a pass is as cheap
+ALIKE = 0.1  # of curvatures and ridge, that may have changed since a guide was made
 NO_HESSIAN = (
     "sparse rows have no Hessian of columns times columns: it would have {d:,} x {d:,} numbers; "
     "use its products (value_gradient_products), or dense rows"
@@ -52,6 +55,24 @@ class _Known:
         return bool(left <= _FEW * len(keep))
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _KeptGuide:
+    """A guide, with the curvatures and the ridge of the Hessians it was made for."""
+
+    curvatures: np.ndarray
+    ridge: float
+    guide: Deflated
+
+    def serves(self, curvatures: np.ndarray, ridge: float) -> bool:
+        """Whether Hessians with these differ so little that it leads there too."""
+        if curvatures is self.curvatures and ridge == self.ridge:
+            return True
+        if curvatures.shape != self.curvatures.shape or abs(ridge - self.ridge) > ALIKE * ridge:
+            return False
+        change = np.abs(curvatures - self.curvatures).sum(axis=0)
+        return bool((change <= ALIKE * self.curvatures.sum(axis=0)).all())
+
+
 class SparseEngine(Engine):
     """SparseRows of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
 
@@ -72,6 +93,7 @@ class SparseEngine(Engine):
         self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
         self._on_trial: _Known | None = None  # of a mask
         self._last: Evaluation | None = None  # whatever was asked for last
+        self._guide: _KeptGuide | None = None  # whatever was made last
         self._values_in_columns: np.ndarray | None = None  # of the rows that remain; when asked for
 
     @property
@@ -174,20 +196,15 @@ class SparseEngine(Engine):
             else Offer(make=lambda W: self._fresh_guide(ridge), products=products)
         )
 
-    def _fresh_guide(self, ridge: Ridge) -> Products:
-        """Of the Hessians that were evaluated last, whenever it is used."""
+    def regularised(self, products: Products, ridge: Ridge) -> Products:
+        if isinstance(products, _Sums):
+            return _Regularised(products, ridge)
+        return super().regularised(products, ridge)
+
+    def _fresh_guide(self, ridge: Ridge) -> "_FreshGuide":
         basis = self._matrix.basis
         assert basis is not None
-        made: list[tuple[Evaluation, Products]] = []
-
-        def guide(problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-            found = self._last
-            assert found is not None
-            if not made or made[0][0] is not found:
-                made[:] = [(found, basis.guide(found.curvatures, _number(ridge)))]
-            return made[0][1](problems, vectors)
-
-        return guide
+        return _FreshGuide(self, basis, _number(ridge))
 
     def _enough(self, ridge: Ridge, W: np.ndarray) -> np.ndarray | None:
         """Residuals that are small beside the ridge; None where not all columns have it."""
@@ -196,13 +213,7 @@ class SparseEngine(Engine):
         return np.asarray(OF_WEIGHTS * ridge * np.linalg.norm(W, axis=1))
 
     def _products(self, found: Evaluation) -> Products:
-        matrix, curvatures = self._matrix, found.curvatures
-
-        def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
-            self.rows_read += len(self)  # those that have left too, with weight 0
-            return matrix.products(curvatures, problems, V)
-
-        return products
+        return _Sums(self, found)
 
     def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
         self._last = self._found(W, mask)
@@ -234,6 +245,71 @@ class SparseEngine(Engine):
         if gone.size == 0:
             return known.found
         return known.found.without(self.take(gone), gone, known.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _FreshGuide:
+    """A guide for the Hessians that were evaluated last, or for some that are about the same."""
+
+    engine: SparseEngine
+    basis: Basis
+    ridge: float
+
+    def current(self) -> Deflated:
+        engine, kept = self.engine, self.engine._guide
+        assert engine._last is not None
+        curvatures = engine._last.curvatures
+        if kept is None or not kept.serves(curvatures, self.ridge):
+            made = self.basis.guide(curvatures, self.ridge)
+            kept = engine._guide = _KeptGuide(curvatures=curvatures, ridge=self.ridge, guide=made)
+        return kept.guide
+
+    def __call__(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+        return self.current()(problems, vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Products with the Hessian sums of an evaluation."""
+
+    engine: SparseEngine
+    found: Evaluation
+
+    def __call__(self, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        self.engine.rows_read += len(self.engine)  # those that have left too, with weight 0
+        return self.engine._matrix.products(self.found.curvatures, problems, V)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regularised:
+    """The same plus the ridge; one problem is solved in one go."""
+
+    sums: _Sums
+    ridge: Ridge
+
+    def __call__(self, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
+        return np.asarray(self.sums(problems, V) + self.ridge * V)
+
+    def solve(
+        self, guide: Products, rhs: np.ndarray, precision: np.ndarray, most: int
+    ) -> Solved | None:
+        engine = self.sums.engine
+        if isinstance(self.ridge, np.ndarray) or not engine._matrix.in_one_reading(len(rhs)):
+            return None
+        if guide is unguided:
+            chosen = np.zeros((0, engine.d), np.float32), np.zeros((0, 0)), 1.0
+        elif isinstance(guide, _FreshGuide):
+            chosen = guide.current().of(0)
+        else:
+            return None
+        system = OneSystem(
+            curvatures=self.sums.found.curvatures, problem=0, ridge=float(self.ridge), guide=chosen
+        )
+        # not by BLAS, whose threads would wait beside ours
+        enough = float(precision[0] * lengths(rhs)[0])
+        solved = engine._matrix.hot_columns.solve(system, rhs, enough, most)
+        engine.rows_read += solved.products * len(engine)
+        return solved
 
 
 def _number(ridge: Ridge) -> float:

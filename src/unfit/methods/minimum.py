@@ -51,12 +51,7 @@ class Objective:
 
     def value_gradient_products(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
         value, gradient, products = self.data.value_gradient_products(W, self.mask)
-        ridge = self.ridge
-
-        def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
-            return np.asarray(products(problems, V) + ridge * V)
-
-        return *self._regularised(W, value, gradient), regularised
+        return *self._regularised(W, value, gradient), self.data.regularised(products, self.ridge)
 
     def _regularised(
         self, W: np.ndarray, value: np.ndarray, gradient: np.ndarray

@@ -11,18 +11,24 @@ from unfit.core.kernels.parallel import KERNEL
 Share = tuple[int, int]
 
 
+_BLOCK = 512  # columns at a time, of which vectors and directions stay in the cache
+
+
 @njit(**KERNEL)
 def add_components(
     vectors: np.ndarray, directions: np.ndarray, out: np.ndarray, share: Share
 ) -> None:
-    """out[c, a] += sum of vectors[c, i] directions[i, a] over the i of a share."""
+    """out[c, a] += sum of vectors[c, i] directions[a, i] over the i of a share."""
     j, r = out.shape
-    for i in range(share[0], share[1]):
-        direction = directions[i]
+    for start in range(share[0], share[1], _BLOCK):
+        stop = min(start + _BLOCK, share[1])
         for c in range(j):
-            value, total = vectors[c, i], out[c]
+            vector = vectors[c, start:stop]
             for a in range(r):
-                total[a] += value * direction[a]
+                direction, total = directions[a, start:stop], 0.0
+                for i in range(vector.size):
+                    total += vector[i] * direction[i]
+                out[c, a] += total
 
 
 @njit(**KERNEL)
@@ -34,15 +40,23 @@ def combine(
     out: np.ndarray,
     share: Share,
 ) -> None:
-    """out[c, i] = scales[c] vectors[c, i] + sum of back[c, a] directions[i, a] over a."""
+    """out[c, i] = scales[c] vectors[c, i] + sum of back[c, a] directions[a, i] over a."""
     j, r = back.shape
-    for i in range(share[0], share[1]):
-        direction = directions[i]
+    for start in range(share[0], share[1], _BLOCK):
+        stop = min(start + _BLOCK, share[1])
         for c in range(j):
-            total, weights = 0.0, back[c]
-            for a in range(r):
-                total += weights[a] * direction[a]
-            out[c, i] = scales[c] * vectors[c, i] + total
+            vector, new = vectors[c, start:stop], out[c, start:stop]
+            for i in range(vector.size):
+                new[i] = scales[c] * vector[i]
+            for a in range(0, r - 1, 2):
+                one, other = directions[a, start:stop], directions[a + 1, start:stop]
+                of_one, of_other = back[c, a], back[c, a + 1]
+                for i in range(vector.size):
+                    new[i] += of_one * one[i] + of_other * other[i]
+            if r % 2:
+                one, of_one = directions[r - 1, start:stop], back[c, r - 1]
+                for i in range(vector.size):
+                    new[i] += of_one * one[i]
 
 
 @njit(**KERNEL)

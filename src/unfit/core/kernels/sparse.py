@@ -6,8 +6,7 @@ U (one per row) with the indices of the transpose. So no thread adds to what ano
 Tables hold the numbers of all vectors side by side, padded to whole vector registers: a gathered
 row is one or a few cache lines.
 
-For one vector a thread can do with the rows alone: it adds weight x to a result of its own as soon
-as it knows x.v, while the row is in its cache. So rows are read once, and need no transpose.
+For one vector a thread can do with the rows alone: see kernels.sparse_pairs.
 
 Indices are unsigned where numba compiles them: it looks whether a signed one counts from the end,
 which costs as much as all the rest.
@@ -145,85 +144,6 @@ def weighted_margins(
         for c in range(problems.size):
             m = out[i, c] + (table[last, c] if intercept else 0.0)
             out[i, c] = curvatures[i, problems[c]] * m
-
-
-@njit(**KERNEL)
-def _dot(numbers: tuple[np.ndarray, np.ndarray], start: int, stop: int, v: np.ndarray) -> float:
-    indices, values = numbers
-    total = 0.0
-    for at in range(np.uint64(start), np.uint64(stop)):
-        total += np.float64(values[at]) * v[np.uint64(indices[at])]
-    return total
-
-
-@njit(**KERNEL)
-def _add(
-    numbers: tuple[np.ndarray, np.ndarray], start: int, stop: int, scale: float, out: np.ndarray
-) -> None:
-    indices, values = numbers
-    for at in range(np.uint64(start), np.uint64(stop)):
-        out[np.uint64(indices[at])] += scale * np.float64(values[at])
-
-
-@njit(**KERNEL)
-def add_product(
-    matrix: Compressed,
-    weights: tuple[np.ndarray, int],
-    v: np.ndarray,
-    intercept: bool,
-    out: np.ndarray,
-    share: Share,
-) -> None:
-    """out += weight x (x.v) over the rows of a share; weights: curvatures (n, k) and a problem."""
-    indptr, indices, data = matrix
-    curvatures, c = weights
-    last = v.size - 1
-    for i in range(share[0], share[1]):
-        weight = curvatures[i, c]
-        if weight == 0.0:
-            continue
-        start, stop = indptr[i], indptr[i + 1]
-        scale = _dot((indices, data), start, stop, v)
-        if intercept:
-            scale = weight * (scale + v[last])
-            out[last] += scale
-        else:
-            scale = weight * scale
-        _add((indices, data), start, stop, scale, out)
-
-
-@njit(**KERNEL)
-def add_value_gradient(
-    matrix: Compressed,
-    labels: tuple[np.ndarray, np.ndarray],
-    loss: CompiledLoss,
-    problem: tuple[int, np.ndarray, bool],
-    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
-    share: Share,
-) -> None:
-    """As margins_and_losses, for one problem: its class, its weights (d,), whether there is an
-    intercept. totals: value (1,) and gradient (d,), which are added to, and curvatures (n, 1)."""
-    indptr, indices, data = matrix
-    codes, weights = labels
-    positive, w, intercept = problem
-    values, gradient, curvatures = totals
-    last = w.size - 1
-    for i in range(share[0], share[1]):
-        weight = weights[i] if weights.size else 1.0
-        curvatures[i, 0] = 0.0
-        if weight == 0.0:
-            continue
-        start, stop = indptr[i], indptr[i + 1]
-        m = _dot((indices, data), start, stop, w)
-        if intercept:
-            m += w[last]
-        t = 1.0 if codes[i] == positive else 0.0
-        values[0] += weight * value(loss, m, t)
-        curvatures[i, 0] = weight * curvature(loss, m, t)
-        scale = weight * slope(loss, m, t)
-        if intercept:
-            gradient[last] += scale
-        _add((indices, data), start, stop, scale, gradient)
 
 
 @njit(**KERNEL)

@@ -1,0 +1,160 @@
+"""One vector and sparse rows, in the order of common columns, against SciPy and dense rows."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sparse_problems import sparse_and_dense
+
+from unfit.core import sparse_sums
+from unfit.core.deflation import MORE, PRODUCTS
+from unfit.core.hot_columns import HotColumns
+from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
+from unfit.core.objective import value_gradient_sum
+from unfit.core.sparse_rows import make_rows
+from unfit.core.sparse_sums import SparseMatrix
+
+
+def _one_hot(n=400, fields=7, span=30, rng=None):
+    """Rows with one value in each field, divided by their length, of as many kinds as lengths."""
+    rng = rng or np.random.default_rng(0)
+    X = sparse.lil_array((n, fields * span), dtype=np.float32)
+    for field in range(fields):
+        there = rng.random(n) < 0.8
+        columns = field * span + np.minimum(rng.zipf(1.5, n), span) - 1
+        X[np.flatnonzero(there), columns[there]] = 1.0
+    X = X.tocsr()
+    lengths = np.sqrt(np.maximum(1, np.diff(X.indptr)))
+    X.data /= np.repeat(lengths, np.diff(X.indptr)).astype(np.float32)
+    return X
+
+
+def _rows(kind, intercept):
+    rng = np.random.default_rng(1)
+    X = (
+        _one_hot()
+        if kind == "alike"
+        else sparse.random_array((400, 210), density=0.1, rng=rng, dtype=np.float32, format="csr")
+    )
+    return make_rows(X, rng.integers(0, 2, 400).astype(np.int32), intercept)
+
+
+def _with_intercept(rows):
+    X = rows.X.toarray().astype(np.float64)
+    return np.hstack([X, np.ones((len(X), 1))]) if rows.intercept else X
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", ["alike", "different"])
+@pytest.mark.parametrize(("dtype", "digits"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_a_product_is_that_of_dense_rows(kind, intercept, dtype, digits):
+    rows = _rows(kind, intercept)
+    X, rng = _with_intercept(rows), np.random.default_rng(2)
+    curvatures, v = rng.random((len(rows), 2)), rng.standard_normal(rows.d)
+    curvatures[::7] = 0.0
+    hot = HotColumns.of(rows)
+    assert hot.alike == (kind == "alike")
+    found = hot.product(curvatures, 1, v.astype(dtype))
+    expected = X.T @ (curvatures[:, 1] * (X @ v))
+    assert np.linalg.norm(found - expected) <= digits * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", ["alike", "different"])
+def test_values_and_gradients_are_those_of_dense_rows(kind, intercept):
+    rows = _rows(kind, intercept)
+    rng = np.random.default_rng(3)
+    w, mask = rng.standard_normal(rows.d), rng.random(len(rows)) < 0.7
+    dense = make_rows(rows.X.toarray().astype(np.float64), rows.codes, intercept)
+    value, gradient, curvatures = HotColumns.of(rows).value_gradient(w, mask.astype(np.float64))
+    values, gradients = value_gradient_sum(dense, w[None], mask)
+    assert value == pytest.approx(values[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, gradients[0], rtol=1e-11, atol=1e-11)
+    expected = dense.curvatures(w[None]) * mask[:, None]
+    np.testing.assert_allclose(curvatures, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_columns_stand_in_the_order_of_how_many_rows_have_them():
+    hot = HotColumns.of(_rows("alike", True))
+    counts = np.bincount(hot.rows.indices, minlength=len(hot.places))
+    in_order = np.empty_like(counts)
+    in_order[hot.places] = counts
+    levels = np.frexp(in_order)[1]
+    assert (np.diff(levels) <= 0).all()
+    assert sorted(hot.places) == list(range(len(counts)))
+    assert hot.indices.dtype == np.uint16
+
+
+def test_more_columns_than_16_bits_hold_have_longer_indices():
+    rng = np.random.default_rng(4)
+    shape = (300, (1 << 16) + 10)
+    X = sparse.random_array(shape, density=1e-3, rng=rng, dtype=np.float32, format="csr")
+    rows = make_rows(X, rng.integers(0, 2, 300).astype(np.int32), True)
+    hot, v = HotColumns.of(rows), rng.standard_normal(rows.d)
+    assert hot.indices.dtype == np.int32
+    margins = X.astype(np.float64) @ v[:-1] + v[-1]
+    found = hot.product(np.ones((300, 1)), 0, v)
+    expected = np.append(X.T.astype(np.float64) @ margins, margins.sum())
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["alike", "different"])
+def test_nothing_is_kept_of_rows_that_were_erased(kind):
+    rows = _rows(kind, True)
+    matrix, gone = SparseMatrix(rows), np.array([3, 40, 41])
+    hot = matrix.hot_columns
+    matrix.erase(gone)
+    for row in gone:
+        assert not hot.indices[rows.indptr[row] : rows.indptr[row + 1]].any()
+        assert kind == "different" or hot.data[row] == 0
+    stays = np.delete(np.arange(len(rows)), gone)
+    fresh = HotColumns.of(rows)
+    for row in stays[:60]:
+        part = slice(rows.indptr[row], rows.indptr[row + 1])
+        np.testing.assert_array_equal(hot.indices[part], fresh.indices[part])
+
+
+def test_one_problem_is_summed_without_a_transpose():
+    rows, _, W = sparse_and_dense(n=400, p=12, n_classes=2, density=0.6)
+    matrix = SparseMatrix(rows)
+    found = matrix.evaluate(W)
+    matrix.products(found.curvatures, np.array([0]), W)
+    assert "hot_columns" in matrix.__dict__
+    assert "transpose" not in matrix.__dict__
+
+
+def test_a_basis_of_large_rows_is_made_without_a_transpose(monkeypatch):
+    rows = _rows("different", True)
+    expected = SparseMatrix(rows).basis
+    monkeypatch.setattr(sparse_sums, "_LARGE", 0)
+    matrix = SparseMatrix(rows)
+    found = matrix.basis
+    assert "transpose" not in matrix.__dict__
+    assert matrix.products_per_basis(1) == PRODUCTS * (len(found.directions) + MORE)
+    assert abs(found.directions[0] @ expected.directions[0]) > 0.9999
+    np.testing.assert_allclose(
+        found.directions @ found.directions.T, np.eye(len(found.directions)), atol=1e-5
+    )
+
+
+def test_steps_of_conjugate_gradients_are_those_of_the_formulae():
+    rng = np.random.default_rng(5)
+    x, left, direction = rng.standard_normal((3, 4, 300_000))
+    at, image = np.array([0, 2]), rng.standard_normal((2, 300_000))
+    steps, ratios = rng.standard_normal((2, 2))
+    moved = x + 0, left + 0, direction + 0
+
+    dots = by_threads(300_000, 2, (2,), lambda out, s: add_dots(left, at, image, out, s))
+    np.testing.assert_allclose(dots.sum(axis=0), np.einsum("kd,kd->k", left[at], image), rtol=1e-9)
+
+    squares = by_threads(
+        300_000, 4, (2,), lambda out, s: advance(moved, at, steps, image, out, s)
+    ).sum(axis=0)
+    x[at] += steps[:, None] * direction[at]
+    left[at] -= steps[:, None] * image
+    np.testing.assert_allclose(moved[0], x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(moved[1], left, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(squares, np.einsum("kd,kd->k", left[at], left[at]), rtol=1e-12)
+
+    by_threads(300_000, 2, (), lambda _, s: turn(moved[2], at, ratios, image, s))
+    direction[at] = image + ratios[:, None] * direction[at]
+    np.testing.assert_allclose(moved[2], direction, rtol=1e-12, atol=1e-12)

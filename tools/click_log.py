@@ -1,0 +1,60 @@
+"""A made-up click log of five million rows: one product, a fit, and people who are forgotten.
+
+python tools/click_log.py [rows] prints what docs/benchmarks.md quotes. Rows are made by
+data/catalog/entries/clicks.py with 30 values each in 2^20 columns.
+"""
+
+import re
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import unfit
+from unfit.core.sparse_rows import make_rows
+from unfit.core.sparse_sums import SparseMatrix
+from unfit.data.catalog.entries.clicks import generate
+
+BITS, VALUES, TOL = 20, 30, 1e-8
+
+
+def _memory(what: str) -> int:
+    found = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return 1024 * int(found[1])
+
+
+def main(n: int) -> None:
+    before = _memory("VmRSS")
+    made = generate(n, BITS, VALUES, n_test=1)
+    X, y, who = made.X, made.y, np.asarray(made.groups)
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    print(f"rows: {size / 1e9:.3g} GB in CSR arrays")
+    clf = unfit.LogisticRegression("retrain", tol=TOL)
+    clf.fit(X[:2000], y[:2000]).unlearn([1])  # compiles
+    start = time.perf_counter()
+    clf.fit(X, y)
+    passes = clf._data.rows_read / n
+    print(f"fit: {time.perf_counter() - start:.3g} s, {passes:.0f} passes")
+    print(f"peak memory: {(_memory('VmHWM') - before) / size:.3g} x the CSR arrays, rows included")
+    people = np.random.default_rng(1).permutation(who.max() + 1)
+    for first, count in ((0, 1), (1, 1), (10, 1000)):
+        rows = np.flatnonzero(np.isin(who, people[first : first + count]))
+        start = time.perf_counter()
+        clf.unlearn(rows)
+        taken = time.perf_counter() - start
+        print(f"forget {count:,} people, {len(rows):,} rows: {taken:.3g} s")
+    del clf
+    matrix = SparseMatrix(make_rows(X, y.astype(np.int32), True))
+    v, curvatures = np.ones((1, matrix.rows.d)), np.full((n, 1), 0.15)
+    times = []
+    for _ in range(6):
+        start = time.perf_counter()
+        matrix.products(curvatures, np.array([0]), v)
+        times.append(time.perf_counter() - start)
+    print(f"product: {1e3 * min(times):.3g} ms, {size / min(times) / 1e9:.3g} GB/s of CSR arrays")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000)
