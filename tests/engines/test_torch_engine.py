@@ -22,6 +22,7 @@ torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # its threads would fight with those of other tests
 
 from unfit.engines.device.engine import TorchEngine  # noqa: E402
+from unfit.engines.device.factors import DeviceInverse  # noqa: E402
 
 CANARY = 12345.671875  # exact in float32
 
@@ -139,7 +140,7 @@ def test_an_inverse_on_the_device_is_that_of_the_host():
     rows = some_rows(dtype="float64")
     engine, rng = TorchEngine(rows, 2), np.random.default_rng(2)
     H = engine.hessian_sum(np.zeros((1, 34)))[0] + np.eye(34)
-    ours, theirs = engine.inverse(H), Inverse.of(H)
+    ours, theirs = DeviceInverse.on(H, engine.device), Inverse.of(H)
     v, U = rng.standard_normal(34), rng.standard_normal((3, 34)) / 20
     columns = rng.standard_normal((34, 3))
     same([ours.solve(v), ours.product(v)], [theirs.solve(v), theirs.product(v)], 1e-11)

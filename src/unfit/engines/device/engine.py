@@ -13,10 +13,11 @@ import torch
 
 from unfit.core import replay, sgd
 from unfit.core.conjugate_gradients import Guide, Offer
-from unfit.core.factors import Factor, Inverse
+from unfit.core.factors import Factor
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout, Plan
+from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 from unfit.engines.device.factors import DeviceCholesky, DeviceInverse
 from unfit.engines.device.memory import (
@@ -139,8 +140,10 @@ class TorchEngine(Engine):
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
         return self._factors(self._hessians(W, mask), ridge)
 
-    def inverse(self, hessian: np.ndarray) -> Inverse:
-        return DeviceInverse.on(hessian, self.device)
+    def with_factors(self, known: Statistics, roots: bool) -> Statistics:
+        if known.wants_spectra(roots):
+            return known.with_factors(roots)
+        return replace(known, factors=[DeviceInverse.on(h, self.device) for h in known.hessian_sum])
 
     def offer(self, mask: np.ndarray | None, ridge: Ridge) -> Offer | None:
         """The Hessians of all rows by tensor cores, rounded: a better guide than a sample."""
