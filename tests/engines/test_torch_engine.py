@@ -21,6 +21,8 @@ from unfit.testing import CASES, Case, check_engine
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # its threads would fight with those of other tests
 
+from unfit.engines import auto  # noqa: E402
+from unfit.engines.device import fused, memory, sums  # noqa: E402
 from unfit.engines.device.engine import TorchEngine  # noqa: E402
 from unfit.engines.device.factors import DeviceInverse  # noqa: E402
 
@@ -104,10 +106,10 @@ def test_rows_left_out_do_not_count_whatever_they_hold():
 
 
 def test_erased_rows_are_in_no_copy_and_in_no_pickle():
-    for memory in (None, "40kB"):
+    for budget in (None, "40kB"):
         rows = some_rows()
         rows.X[[7, 850]] = CANARY
-        engine = TorchEngine(rows, 2, memory=memory)
+        engine = TorchEngine(rows, 2, memory=budget)
         engine.gradient_sum(np.zeros((1, 34)))
         stage = engine._there._stage
         held = [engine._there.X, *stage._pinned, *stage._there]
@@ -215,12 +217,29 @@ def test_the_kernels_of_a_gpu_compute_what_the_cpu_does():
     program = Path(__file__).with_name("interpreted_kernels.py")
     found = subprocess.run(
         [sys.executable, str(program)],
-        env={**os.environ, "TRITON_INTERPRET": "1", "UNFIT_TORCH_DEVICE": "cpu"},
+        env={
+            **os.environ,
+            "TRITON_INTERPRET": "1",
+            "UNFIT_TORCH_DEVICE": "cpu",
+            "OMP_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         check=True,
     )
     assert float(found.stdout) < 1e-12
+
+
+def test_the_page_states_the_limits_of_the_code():
+    page = (Path(__file__).parents[2] / "docs" / "scaling-gpu.md").read_text()
+    assert f"up to {fused.LONGEST:,} columns and two problems" in page
+    assert fused.FEW == 2
+    assert f"{100 * memory.SHARE_OF_FREE:.0f} % of what is free" in page
+    assert auto.REQUESTS == 10
+    assert "a training and ten requests" in page.replace("\n", " ")
+    assert f"{4 * sums.HESSIAN_ROWS // 1024} kB p" in page
+    for variable in (memory.DEVICE, memory.MEMORY):
+        assert f"`{variable}`" in page
 
 
 def test_a_device_or_a_budget_that_does_not_exist_is_named(monkeypatch):

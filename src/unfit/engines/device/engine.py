@@ -29,7 +29,7 @@ from unfit.engines.device.memory import (
 )
 from unfit.engines.device.rows import DeviceRows
 from unfit.engines.device.sgd import DeviceLayout, SgdRun
-from unfit.engines.device.sums import Sums
+from unfit.engines.device.sums import Evaluated, Sums
 from unfit.progress import ProgressCallback
 
 PRODUCTS_PER_GUIDE = 16  # passes that cost about what a rough Hessian with its factor does
@@ -108,14 +108,14 @@ class TorchEngine(Engine):
     ) -> tuple[np.ndarray, np.ndarray]:
         with device_faults(self.device):
             found = self._sums.evaluate(self._sent(W), self._weight(mask), keep=False)
-            return to_numpy(found.values), to_numpy(found.gradients)
+            return _split(found)
 
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Products]:
         with device_faults(self.device):
             found = self._sums.evaluate(self._sent(W), self._weight(mask), keep=True)
-            values, gradients = to_numpy(found.values), to_numpy(found.gradients)
+            values, gradients = _split(found)
         curvatures = found.curvatures
         assert curvatures is not None
 
@@ -219,3 +219,9 @@ class TorchEngine(Engine):
             return run.train(trajectory, progress)
 
     replay = staticmethod(replay.replay)
+
+
+def _split(found: Evaluated) -> tuple[np.ndarray, np.ndarray]:
+    """Values (k,) and gradients (k, d), by one transfer."""
+    both = to_numpy(found.both)
+    return both[:, -1].copy(), np.ascontiguousarray(both[:, :-1])
