@@ -15,6 +15,7 @@ from unfit.engines.base import ENVIRONMENT
 pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[1]
+ENVIRON = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
 pytestmark = pytest.mark.slow
 
 
@@ -22,7 +23,7 @@ def test_the_tool_measures_every_section_on_few_rows(tmp_path):
     output = tmp_path / "gpu.json"
     found = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "gpu_bench.py"), "--small", "--json", str(output)],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "UNFIT_TORCH_DEVICE": "cpu"},
+        env={**ENVIRON, "UNFIT_TORCH_DEVICE": "cpu"},
         capture_output=True,
         text=True,
         check=False,
@@ -45,7 +46,7 @@ def test_the_tool_measures_every_section_on_few_rows(tmp_path):
 def test_the_tool_names_its_sections():
     found = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "gpu_bench.py"), "--only", "luck"],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        env=ENVIRON,
         capture_output=True,
         text=True,
         check=False,

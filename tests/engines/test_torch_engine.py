@@ -21,7 +21,10 @@ from unfit.testing import CASES, Case, check_engine
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)  # its threads would fight with those of other tests
 
+from unfit.engines import auto  # noqa: E402
+from unfit.engines.device import fused, memory, sums  # noqa: E402
 from unfit.engines.device.engine import TorchEngine  # noqa: E402
+from unfit.engines.device.factors import DeviceInverse  # noqa: E402
 
 CANARY = 12345.671875  # exact in float32
 
@@ -103,10 +106,10 @@ def test_rows_left_out_do_not_count_whatever_they_hold():
 
 
 def test_erased_rows_are_in_no_copy_and_in_no_pickle():
-    for memory in (None, "40kB"):
+    for budget in (None, "40kB"):
         rows = some_rows()
         rows.X[[7, 850]] = CANARY
-        engine = TorchEngine(rows, 2, memory=memory)
+        engine = TorchEngine(rows, 2, memory=budget)
         engine.gradient_sum(np.zeros((1, 34)))
         stage = engine._there._stage
         held = [engine._there.X, *stage._pinned, *stage._there]
@@ -139,7 +142,7 @@ def test_an_inverse_on_the_device_is_that_of_the_host():
     rows = some_rows(dtype="float64")
     engine, rng = TorchEngine(rows, 2), np.random.default_rng(2)
     H = engine.hessian_sum(np.zeros((1, 34)))[0] + np.eye(34)
-    ours, theirs = engine.inverse(H), Inverse.of(H)
+    ours, theirs = DeviceInverse.on(H, engine.device), Inverse.of(H)
     v, U = rng.standard_normal(34), rng.standard_normal((3, 34)) / 20
     columns = rng.standard_normal((34, 3))
     same([ours.solve(v), ours.product(v)], [theirs.solve(v), theirs.product(v)], 1e-11)
@@ -214,12 +217,29 @@ def test_the_kernels_of_a_gpu_compute_what_the_cpu_does():
     program = Path(__file__).with_name("interpreted_kernels.py")
     found = subprocess.run(
         [sys.executable, str(program)],
-        env={**os.environ, "TRITON_INTERPRET": "1", "UNFIT_TORCH_DEVICE": "cpu"},
+        env={
+            **os.environ,
+            "TRITON_INTERPRET": "1",
+            "UNFIT_TORCH_DEVICE": "cpu",
+            "OMP_NUM_THREADS": "1",
+        },
         capture_output=True,
         text=True,
         check=True,
     )
     assert float(found.stdout) < 1e-12
+
+
+def test_the_page_states_the_limits_of_the_code():
+    page = (Path(__file__).parents[2] / "docs" / "scaling-gpu.md").read_text()
+    assert f"up to {fused.LONGEST:,} columns and two problems" in page
+    assert fused.FEW == 2
+    assert f"{100 * memory.SHARE_OF_FREE:.0f} % of what is free" in page
+    assert auto.REQUESTS == 10
+    assert "a training and ten requests" in page.replace("\n", " ")
+    assert f"{4 * sums.HESSIAN_ROWS // 1024} kB p" in page
+    for variable in (memory.DEVICE, memory.MEMORY):
+        assert f"`{variable}`" in page
 
 
 def test_a_device_or_a_budget_that_does_not_exist_is_named(monkeypatch):

@@ -5,7 +5,7 @@ same w. So forgetting m rows costs O(m d^2 + d^3 / 3), whatever n is; with facto
 Everything includes the regulariser. Knows core.objective, core.factors and core.class_split.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -30,7 +30,6 @@ MANY_ROWS_OF_ALL = 0.4  # and no more than this share of all
 PRECISION, ROUGH_PRECISION = 1e-11, 3e-7  # relative, of what is iterated with float64 or 32 rows
 SPECTRUM_UP_TO = 1024  # columns for which 10 d^3 of eigh ahead of time are acceptable
 
-Invert = Callable[[np.ndarray], Inverse]
 Way = Literal["woodbury", "class split", "iterate", "factorize"]
 
 
@@ -106,15 +105,15 @@ class Statistics:
         """The part of the penalty that leaves with some of the rows."""
         return self.penalty.leaving(rows.total_weight, self.weights.shape[1])
 
-    def with_factors(self, roots: bool, invert: Invert = Inverse.of) -> "Statistics":
-        """With a factor of every Hessian: spectra if roots will be wanted and d allows it.
+    def with_factors(self, roots: bool) -> "Statistics":
+        """With a factor of every Hessian: spectra if roots will be wanted and d allows it."""
+        kind = Spectrum if self.wants_spectra(roots) else Inverse
+        return replace(self, factors=[kind.of(h) for h in self.hessian_sum])
 
-        invert: makes the inverse of a Hessian, where an engine has a place of its own for it.
-        """
+    def wants_spectra(self, roots: bool) -> bool:
+        """Whether spectra serve better than inverses; roots: whether roots will be wanted."""
         small = self.hessian_sum.shape[1] <= SPECTRUM_UP_TO
-        spectral = roots and small and self.penalty.uniform  # else the eigenvectors change too
-        make = Spectrum.of if spectral else invert
-        return replace(self, factors=[make(h) for h in self.hessian_sum])
+        return roots and small and self.penalty.uniform  # else the eigenvectors change too
 
 
 def worth_class_split(k: int, d: int, m: int) -> bool:

@@ -22,7 +22,7 @@ import numpy as np
 from unfit.core.class_split import ClassSplit
 from unfit.core.conjugate_gradients import Guide, Offer
 from unfit.core.deleted_sums import sums_of_rows
-from unfit.core.factors import Cholesky, Factor, Inverse
+from unfit.core.factors import Cholesky, Factor
 from unfit.core.losses import Loss
 from unfit.core.objective import Products, Rows, problems
 from unfit.core.penalty import Ridge, with_ridge
@@ -208,9 +208,9 @@ class Engine(ABC):
         """
         return [Cholesky.of(h) for h in with_ridge(self.hessian_sum(W, mask), ridge)]
 
-    def inverse(self, hessian: np.ndarray) -> Inverse:
-        """The inverse of a Hessian (d, d), penalty included, kept where this engine computes."""
-        return Inverse.of(hessian)
+    def with_factors(self, known: Statistics, roots: bool) -> Statistics:
+        """Statistics with a factor of every Hessian, kept where this engine computes."""
+        return known.with_factors(roots)
 
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None

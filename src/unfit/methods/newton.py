@@ -71,4 +71,4 @@ class Newton(Method):
         if state.inverses is not None or data.wide():
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
-        return replace(state, statistics=statistics.with_factors(False, data.inverse))
+        return replace(state, statistics=data.with_factors(statistics, roots=False))

@@ -364,7 +364,7 @@ class OneStep(Method):
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
         wants_roots = self.roots and self.settings.sigma > 0
-        statistics = statistics.with_factors(wants_roots, data.inverse)
+        statistics = data.with_factors(statistics, wants_roots)
         batch = self.settings.deletion_batch_size or 0
         if not wants_roots and not self._refines and worth_class_split(data.k, data.d, batch):
             statistics = replace(statistics, class_split=data.class_split(statistics))

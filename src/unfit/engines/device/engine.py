@@ -13,10 +13,11 @@ import torch
 
 from unfit.core import replay, sgd
 from unfit.core.conjugate_gradients import Guide, Offer
-from unfit.core.factors import Factor, Inverse
+from unfit.core.factors import Factor
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout, Plan
+from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 from unfit.engines.device.factors import DeviceCholesky, DeviceInverse
 from unfit.engines.device.memory import (
@@ -28,7 +29,7 @@ from unfit.engines.device.memory import (
 )
 from unfit.engines.device.rows import DeviceRows
 from unfit.engines.device.sgd import DeviceLayout, SgdRun
-from unfit.engines.device.sums import Sums
+from unfit.engines.device.sums import Evaluated, Sums
 from unfit.progress import ProgressCallback
 
 PRODUCTS_PER_GUIDE = 16  # passes that cost about what a rough Hessian with its factor does
@@ -107,14 +108,14 @@ class TorchEngine(Engine):
     ) -> tuple[np.ndarray, np.ndarray]:
         with device_faults(self.device):
             found = self._sums.evaluate(self._sent(W), self._weight(mask), keep=False)
-            return to_numpy(found.values), to_numpy(found.gradients)
+            return _split(found)
 
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Products]:
         with device_faults(self.device):
             found = self._sums.evaluate(self._sent(W), self._weight(mask), keep=True)
-            values, gradients = to_numpy(found.values), to_numpy(found.gradients)
+            values, gradients = _split(found)
         curvatures = found.curvatures
         assert curvatures is not None
 
@@ -139,8 +140,10 @@ class TorchEngine(Engine):
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
         return self._factors(self._hessians(W, mask), ridge)
 
-    def inverse(self, hessian: np.ndarray) -> Inverse:
-        return DeviceInverse.on(hessian, self.device)
+    def with_factors(self, known: Statistics, roots: bool) -> Statistics:
+        if known.wants_spectra(roots):
+            return known.with_factors(roots)
+        return replace(known, factors=[DeviceInverse.on(h, self.device) for h in known.hessian_sum])
 
     def offer(self, mask: np.ndarray | None, ridge: Ridge) -> Offer | None:
         """The Hessians of all rows by tensor cores, rounded: a better guide than a sample."""
@@ -216,3 +219,9 @@ class TorchEngine(Engine):
             return run.train(trajectory, progress)
 
     replay = staticmethod(replay.replay)
+
+
+def _split(found: Evaluated) -> tuple[np.ndarray, np.ndarray]:
+    """Values (k,) and gradients (k, d), by one transfer."""
+    both = to_numpy(found.both)
+    return both[:, -1].copy(), np.ascontiguousarray(both[:, :-1])

@@ -84,7 +84,7 @@ def batch_slopes(
         bias = tl.load(w + p)
     at = tl.load(w + column, mask=inside, other=0.0)
     row = tl.load(chosen + place, mask=real, other=0)
-    where = row[:, None] * p + column[None, :]
+    where = row.to(tl.int64)[:, None] * p + column[None, :]
     x = tl.load(X + where, mask=real[:, None] & inside[None, :], other=0.0)
     margin = tl.sum(x.to(tl.float64) * at[None, :], axis=1) + bias
     positive = problem
@@ -115,7 +115,7 @@ def descend(
         counts = place < size
         row = tl.load(chosen + place, mask=counts, other=0)
         slope = tl.load(slopes + problem * batch + place, mask=counts, other=0.0)
-        where = row[:, None] * p + column[None, :]
+        where = row.to(tl.int64)[:, None] * p + column[None, :]
         x = tl.load(X + where, mask=counts[:, None] & stored[None, :], other=1.0)
         total += x.to(tl.float64) * slope[:, None]
     mean = tl.sum(total, axis=0) / size

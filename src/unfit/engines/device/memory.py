@@ -7,7 +7,7 @@ its memory rows may take ("40GB"). Rows beyond that are streamed.
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -84,9 +84,10 @@ def _bytes(given: int | str) -> int:
 
 @contextmanager
 def device_faults(device: torch.device) -> Iterator[None]:
-    """A device that has no memory left says so in a sentence; nothing has changed then."""
+    """Kernels go to the device; if it has no memory left, it says so in a sentence."""
     try:
-        yield
+        with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+            yield
     except torch.cuda.OutOfMemoryError as full:
         torch.cuda.empty_cache()
         raise _no_memory(device) from full

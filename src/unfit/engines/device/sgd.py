@@ -68,7 +68,7 @@ class SgdRun:
         term = np.zeros(start.shape) if linear_term is None else linear_term
         self.linear_term = to_device(np.asarray(term, np.float64), device)
         self.rate = to_device(np.array([plan.learning_rate, plan.l2]), device)
-        self.index = torch.zeros(layout.n, dtype=torch.int64, device=device)
+        self.index = to_device(np.zeros(layout.n, layout.row_of.dtype), device)
         self.slopes = torch.empty((sums.k, plan.batch_size), dtype=torch.float64, device=device)
         shape = (self.steps if keep else 0, 2, *start.shape)
         self.kept = torch.empty(shape, dtype=torch.float64, device=device)
@@ -79,7 +79,7 @@ class SgdRun:
         epochs, run = self.plan.epochs, self._epoch
         order = self.layout.order(self.plan, 0)
         for epoch in range(epochs):
-            self.index.copy_(torch.from_numpy(order.astype(np.int64)))
+            self.index.copy_(torch.from_numpy(order))
             if epoch == 1 and epochs >= WORTH_A_GRAPH and self._capturable:
                 run = self._captured()
             run()

@@ -37,11 +37,21 @@ Roots = Callable[[Block, torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluated:
-    """Values (k,), gradients (k, d) and, if asked for, weighted curvatures (k, n)."""
+    """Values (k,), gradients (k, d) and, if asked for, weighted curvatures (k, n).
 
-    values: torch.Tensor
-    gradients: torch.Tensor
+    both (k, d + 1) holds gradients and values, so that they cross to the host at once.
+    """
+
+    both: torch.Tensor
     curvatures: torch.Tensor | None
+
+    @property
+    def values(self) -> torch.Tensor:
+        return self.both[:, -1]
+
+    @property
+    def gradients(self) -> torch.Tensor:
+        return self.both[:, :-1]
 
 
 class Sums:
@@ -63,12 +73,11 @@ class Sums:
     def evaluate(self, W: torch.Tensor, weight: torch.Tensor | None, keep: bool) -> Evaluated:
         """Values and gradients at W (k, d); keep: curvatures too."""
         k, n = len(W), len(self.rows)
-        values = torch.zeros(k, dtype=torch.float64, device=self.device)
-        gradients = torch.zeros((k, self.d), dtype=torch.float64, device=self.device)
+        both = torch.zeros((k, self.d + 1), dtype=torch.float64, device=self.device)
         curvatures = None
         if keep:
             curvatures = torch.empty((k, n), dtype=torch.float64, device=self.device)
-        found = Evaluated(values=values, gradients=gradients, curvatures=curvatures)
+        found = Evaluated(both=both, curvatures=curvatures)
         if self.fused:
             for block in self.rows.blocks(n):
                 fused.add_value_gradient(self, block, W, weight, found)
