@@ -55,7 +55,7 @@ FEW = ("fisher", "deltagrad", "newton")  # methods that meet scikit-learn in the
     [
         *(model(name, tol=1e-12) for name in FEW),
         unfit.LogisticRegression(C=1.0, penalize_intercept=False, tol=1e-12),
-        unfit.LinearSVC(dtype="float64"),
+        unfit.LinearSVC(dtype="float64", tol=1e-12),
         unfit.MaxNormScaler(),
     ],
     expected_failed_checks=refused,
@@ -69,7 +69,7 @@ def test_scikit_learn(estimator, check):
     [
         *(model(name, tol=1e-12) for name in METHODS if name not in FEW),
         model(dtype="float64", tol=1e-12),
-        unfit.RidgeClassifier(dtype="float64"),
+        unfit.RidgeClassifier(dtype="float64", tol=1e-12),
     ],
     expected_failed_checks=refused,
 )

@@ -33,9 +33,10 @@ def test_every_choice_is_visible_and_commented(text: str) -> None:
         "retention",
         "store",
         "service",
+        "engine",
         "columns",
     }
-    for table in ("model", "policy", "retention", "preprocessing", "split", "service"):
+    for table in ("model", "policy", "retention", "preprocessing", "split", "service", "engine"):
         config = check(content)
         fields = set(getattr(config, table).__dataclass_fields__)
         written = {line.split("=")[0].strip("# ").strip() for line in text.splitlines()}

@@ -349,9 +349,9 @@ def make_engine(
     reason = ""
     if (name or engine_name()) == AUTO:
         chosen = chosen_for(rows, n_classes, task or Task())
-        name, reason = chosen.engine, chosen.reason
+        reason = chosen.reason
+        name = "sparse" if isinstance(rows, SparseRows) else chosen.engine
         log.info("the engine %r was chosen: %s", name, reason)
-        name = None if isinstance(rows, SparseRows) else name
     make = _maker(rows, name)
     if places is None or places.all():
         if files is not None and isinstance(make, ReadsFiles):

@@ -1,16 +1,11 @@
 """[engine] of unfit.toml: who holds the rows. Imports nothing heavy."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from unfit.errors import BadInput
 from unfit.workspace.config_types import Positive, Whole
-from unfit.workspace.layout import CONFIG_FILE
-
-if TYPE_CHECKING:
-    from unfit.engines.base import MakeEngine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,25 +34,3 @@ class EngineTable:
     no_workers_timeout: Annotated[
         Positive, Field(description="dask: seconds without any worker until work is given up")
     ] = 60.0
-
-    def choice(self) -> "str | MakeEngine | None":
-        """What `make_engine` is told."""
-        if self.name != "dask":
-            if self.address is not None:
-                raise BadInput(
-                    f'{CONFIG_FILE}: engine.address is of the engine "dask"; say name = "dask"'
-                )
-            return self.name or None
-        if self.address is None:
-            return self.name  # the address is that of the environment
-        from unfit.engines import Dask
-
-        try:
-            return Dask(
-                self.address,
-                shards=self.shards,
-                allow_plaintext=self.allow_plaintext,
-                no_workers_timeout=self.no_workers_timeout,
-            )
-        except BadInput as error:
-            raise BadInput(f"{CONFIG_FILE}: engine.address: {error}") from None

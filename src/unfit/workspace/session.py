@@ -11,6 +11,8 @@ import numpy as np
 
 from unfit.certify.keys import SigningKey
 from unfit.data.dataset import Dataset
+from unfit.engines import Dask
+from unfit.engines.base import MakeEngine
 from unfit.errors import BadInput, CannotTrain, Unavailable, Untrained
 from unfit.methods import METHODS
 from unfit.points import reach
@@ -75,6 +77,27 @@ class Session:
         """Mask of the rows that are there, without the forgotten ones."""
         return self.dataset().live if self.model is None else self.model.live
 
+    def engine_choice(self) -> str | MakeEngine | None:
+        """What [engine] tells `make_engine`."""
+        table = self.config.engine
+        if table.name != "dask":
+            if table.address is not None:
+                raise BadInput(
+                    f'{CONFIG_FILE}: engine.address is of the engine "dask"; say name = "dask"'
+                )
+            return table.name or None
+        if table.address is None:
+            return table.name  # the address is that of the environment
+        try:
+            return Dask(
+                table.address,
+                shards=table.shards,
+                allow_plaintext=table.allow_plaintext,
+                no_workers_timeout=table.no_workers_timeout,
+            )
+        except BadInput as error:
+            raise BadInput(f"{CONFIG_FILE}: engine.address: {error}") from None
+
     def open_model(self) -> Model:
         """The active version, opened for work."""
         version = self.require_version()
@@ -82,8 +105,7 @@ class Session:
             raise Unavailable("the model was withdrawn: too few classes have rows left")
         if self.model is None or self.model.version_id != version.id:
             self.model = None
-            engine = self.config.engine.choice()
-            self.model = open_model(version, self.artifacts, self.layout, engine)
+            self.model = open_model(version, self.artifacts, self.layout, self.engine_choice())
             self._seen = self.record.changes
             if self.model.card.encoding.min_rows is None:
                 log.warning("%s; `unfit retrain` fits them anew", UNROUNDED)

@@ -171,7 +171,7 @@ class Training:
         labels = of_label[dataset["labels"][: dataset.n_train]][live[: dataset.n_train]]
         weights = class_weights(choices.class_weight, card.classes, labels)
         card = replace(card, class_weights=weights, balanced=choices.class_weight == "balanced")
-        data = engine_of(dataset, card, of_label, live, config.engine.choice())
+        data = engine_of(dataset, card, of_label, live, self.session.engine_choice())
         test = held_out(dataset, card, of_label)
         rng = self.session.rng(self.number)
         if self.progress is not None:
