@@ -45,7 +45,7 @@ MUTANTS = (
         file="methods/onestep.py",
         right="ridge = self.ridge(data, mask)",
         wrong="ridge = self.ridge(data)",
-        tests=("tests/methods/test_dense.py",),
+        tests=("tests/methods/test_few_rows.py",),
     ),
     Mutant(
         breaks="a constant penalty stays when rows leave",

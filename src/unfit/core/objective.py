@@ -82,6 +82,11 @@ class Rows:
         X, codes = spread(self.X, places), spread(self.codes, places)
         return replace(self, X=X, codes=codes, sample_weight=weight)
 
+    def copied(self) -> "Rows":
+        """The same with arrays of their own."""
+        weight = None if self.sample_weight is None else np.array(self.sample_weight)
+        return replace(self, X=np.array(self.X), codes=np.array(self.codes), sample_weight=weight)
+
     def joined(self, other: "Rows") -> "Rows":
         """These rows and then the others, of the same kind."""
         X, codes = np.concatenate([self.X, other.X]), np.concatenate([self.codes, other.codes])

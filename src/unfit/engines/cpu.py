@@ -42,12 +42,9 @@ class CpuEngine(Engine):
         return other
 
     def copied(self) -> Self:
-        other, rows = self.shared(), self.rows
-        weight = None if rows.sample_weight is None else np.array(rows.sample_weight)
-        other.rows = replace(
-            rows, X=np.array(rows.X), codes=np.array(rows.codes), sample_weight=weight
-        )
-        other.codes, other.sample_weight = other.rows.codes, weight
+        other = self.shared()
+        other.rows = self.rows.copied()
+        other.codes, other.sample_weight = other.rows.codes, other.rows.sample_weight
         return other
 
     def miniature(self, n: int) -> Engine:

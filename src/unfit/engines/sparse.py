@@ -73,13 +73,30 @@ class _KeptGuide:
         return bool((change <= ALIKE * self.curvatures.sum(axis=0)).all())
 
 
-class SparseEngine(Engine):
+class ProductsOnly(Engine):
+    """An engine of sparse rows: what a d x d matrix would answer is refused."""
+
+    takes_sparse: ClassVar[bool] = True
+    forms_hessian: ClassVar[bool] = False
+
+    def wide(self, mask: np.ndarray | None = None) -> bool:
+        return True
+
+    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
+
+    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
+
+    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        raise Unavailable(NO_HESSIAN.format(d=self.d))
+
+
+class SparseEngine(ProductsOnly):
     """SparseRows of float32 or float64 with class codes (n,) in 0 .. n_classes - 1."""
 
     name = "sparse"
     takes_sample_weight: ClassVar[bool] = True
-    takes_sparse: ClassVar[bool] = True
-    forms_hessian: ClassVar[bool] = False
 
     def __init__(self, rows: Rows, n_classes: int) -> None:
         if not isinstance(rows, SparseRows):
@@ -143,18 +160,6 @@ class SparseEngine(Engine):
 
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return self.take(rows).margins(W)
-
-    def wide(self, mask: np.ndarray | None = None) -> bool:
-        return True
-
-    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        raise Unavailable(NO_HESSIAN.format(d=self.d))
-
-    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
-        raise Unavailable(NO_HESSIAN.format(d=self.d))
-
-    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise Unavailable(NO_HESSIAN.format(d=self.d))
 
     def value_gradient_sum(
         self, W: np.ndarray, mask: np.ndarray | None = None

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from unfit.engines.cluster.settings import Dask, installed_version
 from unfit.engines.cluster.shards import Shards
 from unfit.engines.cluster.tasks import Part, Shard
 from unfit.engines.cpu import CpuEngine
-from unfit.engines.sparse import MOST_PRODUCTS, NO_HESSIAN, OF_WEIGHTS, PRECISION, SparseEngine
+from unfit.engines.sparse import MOST_PRODUCTS, OF_WEIGHTS, PRECISION, ProductsOnly, SparseEngine
 from unfit.errors import Damaged, Unavailable
 from unfit.row_files import RowFiles, write_rows
 
@@ -188,11 +188,8 @@ class DaskEngine(Engine):
         return values, gradients, products
 
 
-class SparseDaskEngine(DaskEngine):
+class SparseDaskEngine(ProductsOnly, DaskEngine):
     """Sparse rows in files, summed by the workers of a cluster; no d x d matrix is made."""
-
-    takes_sparse: ClassVar[bool] = True
-    forms_hessian: ClassVar[bool] = False
 
     def __init__(self, rows: Rows, n_classes: int, files: RowFiles | None, settings: Dask) -> None:
         super().__init__(rows, n_classes, files, settings)
@@ -220,18 +217,6 @@ class SparseDaskEngine(DaskEngine):
             self._values_in_columns = _added(self._pass(tasks.column_counts, None))[0]
         leaving = self._counts_of(rows)
         return np.flatnonzero((leaving > 0) & (leaving == self._values_in_columns))
-
-    def wide(self, mask: np.ndarray | None = None) -> bool:
-        return True
-
-    def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        raise Unavailable(NO_HESSIAN.format(d=self.d))
-
-    def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
-        raise Unavailable(NO_HESSIAN.format(d=self.d))
-
-    def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise Unavailable(NO_HESSIAN.format(d=self.d))
 
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
         _, _, products = self.value_gradient_products(W, mask)

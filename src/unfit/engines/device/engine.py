@@ -77,12 +77,9 @@ class TorchEngine(Engine):
         return other
 
     def copied(self) -> Self:
-        other, rows = self.shared(), self.rows
-        weight = None if rows.sample_weight is None else np.array(rows.sample_weight)
-        other.rows = replace(
-            rows, X=np.array(rows.X), codes=np.array(rows.codes), sample_weight=weight
-        )
-        other.codes, other.sample_weight = other.rows.codes, weight
+        other = self.shared()
+        other.rows = self.rows.copied()
+        other.codes, other.sample_weight = other.rows.codes, other.rows.sample_weight
         with device_faults(self.device):
             other._place(DeviceRows(other.rows, self.device, self._there.budget))
         return other
