@@ -22,7 +22,7 @@ from unfit.certify import bounds
 from unfit.certify.accountant import check_promise, mu_of
 from unfit.certify.known import Known
 from unfit.certify.lengths import Spread
-from unfit.certify.polishing import Polished, Polishing, guide_of, stated
+from unfit.certify.polishing import Polished, Polishing, stated
 from unfit.core.losses import Loss
 from unfit.core.noise import secret_generator, standard_normal
 from unfit.core.objective import Rows
@@ -113,7 +113,7 @@ class Certifier:
             known=known,
             share=len(deleted) / (after.n + len(deleted)),
         )
-        found = polishing.run(centre, None if before is None else guide_of(before))
+        found = polishing.run(centre, None if before is None else before.inverses)
         if found is None:
             raise Unavailable(
                 f"the weights cannot be brought within {self.room:.1e} of the optimum, which "

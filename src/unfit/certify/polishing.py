@@ -2,24 +2,28 @@
 
 A gradient is one pass over the rows; a Hessian costs as much as many of them. So the inverse from
 before the erasure comes first, then a factor of the present Hessian, and each is used again as
-long as the steps it gives are few enough. Steps need no exact factor, because what is claimed
-rests on the gradient alone: for float32 rows Hessians are summed in float32. May know methods,
-engines and core.
+long as the steps it gives are few enough. Where products are cheaper than a Hessian, conjugate
+gradients take the place of the factor. Steps need no exact factor, because what is claimed rests on
+the gradient alone: for float32 rows Hessians are summed in float32. May know methods, engines and
+core.
 """
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from unfit.certify import bounds
 from unfit.certify.known import Known
+from unfit.core.conjugate_gradients import Products
 from unfit.core.factors import Cholesky, Factor, Inverse
+from unfit.core.kernels.vectors import symmetric_times
 from unfit.engines.base import Engine
-from unfit.methods.base import Settings, State
+from unfit.methods.base import Settings
 from unfit.methods.retrain import Retrain
 
 Kind = Literal["step", "gradient", "factor"]
@@ -30,8 +34,10 @@ _VERY_FAR = 5.0  # the same of R |F| / ridge, which is several times as much
 _AT_BEST = 0.02  # what a step with a guide leaves at best
 _LEADS = 0.5  # a step must shrink the bound at least so much to be followed by one like it
 _REUSED = 20  # steps with one factor at most,
+_REUSED_BY_PRODUCTS = 2  # and where conjugate gradients are as cheap,
 _COLUMNS_A_STEP = 16  # and one for so many columns: a Hessian of few columns is cheap
 _WORTH_A_TRY = 8  # of these, from which a guide is tried however far the weights are
+_FILLED = 0.8  # of the room, which is what is minimised to: rounding needs the rest
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,15 @@ class Polishing:
     known: Known | None = None
     share: float = 0.0
 
-    def run(self, centre: np.ndarray, guide: Sequence[Solver] | None) -> Polished | None:
-        """None where rounding is in the way. guide: solvers that are about right, if there are."""
-        solvers, fresh, before = guide, False, math.inf
-        narrow = guide is None or self._reused < _WORTH_A_TRY
-        if narrow and self.known is not None and self.known.is_far(centre):
-            centre, distance = self._minimised(centre)
+    def run(self, centre: np.ndarray, guide: Sequence[Inverse] | None) -> Polished | None:
+        """None where rounding is in the way. guide: inverses that are about right, if there are."""
+        solvers: Sequence[Solver] | None = None
+        if guide is not None:
+            solvers = [one.solve for one in guide]
+        fresh, before = False, math.inf
+        tried = guide is not None and self._reused >= _WORTH_A_TRY
+        if not tried and self.known is not None and self.known.is_far(centre):
+            centre, distance = self._minimised(centre, guide)
             if distance <= self.room:
                 return Polished(centre, distance, "gradient", 1)
         for steps in range(_STEPS):
@@ -72,8 +81,8 @@ class Polishing:
             if bounds.by_gradient(self.problem, centre, np.zeros_like(gradient)) > self.room:
                 break
             if solvers is None or not self._leads(before, distance):
-                if self.problem.radius * distance > _VERY_FAR:
-                    centre, distance = self._minimised(centre)
+                if self._by_products or self.problem.radius * distance > _VERY_FAR:
+                    centre, distance = self._minimised(centre, guide)
                     if distance <= self.room:
                         return Polished(centre, distance, "gradient", steps + 1)
                     solvers, before = None, math.inf
@@ -108,7 +117,9 @@ class Polishing:
 
     @property
     def _reused(self) -> int:
-        """Steps that cost about what a new factor does."""
+        """Steps that cost about what a new factor does, or conjugate gradients."""
+        if self._by_products:
+            return _REUSED_BY_PRODUCTS
         return max(2, min(_REUSED, self.problem.d // _COLUMNS_A_STEP))
 
     def _factors(self, centre: np.ndarray) -> Sequence[Factor]:
@@ -127,18 +138,36 @@ class Polishing:
         product = np.array([h @ x for h, x in zip(hessians, solved, strict=True)])
         return stated(bounds.by_factor(self.problem, centre, gradient, solved, product))
 
-    def _minimised(self, centre: np.ndarray) -> tuple[np.ndarray, float]:
+    @cached_property
+    def _exact(self) -> Retrain:
+        """A retraining of these rows that ends within the room."""
+        l2 = self.problem.ridge / self.problem.total_weight
+        return Retrain(Settings(l2=l2, tol=_FILLED * self.room * l2 / math.sqrt(self.data.k)))
+
+    @cached_property
+    def _by_products(self) -> bool:
+        return self._exact.objective(self.data, self.mask).by_products
+
+    def _minimised(
+        self, centre: np.ndarray, guide: Sequence[Inverse] | None = None
+    ) -> tuple[np.ndarray, float]:
         """Newton's method with a line search, for weights that are far away; and the bound."""
-        ridge, total = self.problem.ridge, self.problem.total_weight
-        exact = Retrain(Settings(l2=ridge / total, tol=self.room / 2 * ridge / total))
+        roughly = None if guide is None or not self._by_products else _roughly(guide)
         with _in_own_precision(self.data):
-            found = exact.minimum(self.data, self.mask, start=centre)
+            found = self._exact.minimum(self.data, self.mask, start=centre, guide=roughly)
         residual = [float(length) for length in found.residual]
         return found.weights, stated(bounds.by_residual(self.problem, found.weights, residual))
 
 
 def _solved(solvers: Sequence[Solver], gradient: np.ndarray) -> np.ndarray:
     return np.array([solve(g) for solve, g in zip(solvers, gradient, strict=True)])
+
+
+def _roughly(guide: Sequence[Inverse]) -> Products:
+    """A guide for conjugate gradients in float32, at half the traffic."""
+    return lambda problems, vectors: np.array(
+        [symmetric_times(guide[c].rough, v) for c, v in zip(problems, vectors, strict=True)]
+    )
 
 
 @contextmanager
@@ -160,15 +189,3 @@ def stated(distance: float) -> float:
     units = math.ceil(distance / unit)
     said = float(f"{units * unit:.1e}")
     return said if said >= distance else float(f"{(units + 1) * unit:.1e}")
-
-
-def guide_of(before: State) -> Sequence[Solver] | None:
-    """Solvers from before the step: of Hessians that are nearly those of now."""
-    known = before.statistics
-    if known is not None and known.factors is not None:
-        inverses = [factor for factor in known.factors if isinstance(factor, Inverse)]
-        if len(inverses) == len(known.factors):
-            return [one.solve for one in inverses]
-    if before.stale_inverse is not None:
-        return [one.solve for one in before.stale_inverse]
-    return None

@@ -4,15 +4,12 @@ Its threads wait for the next call spinning; threads of our own in between would
 them. In the precision of the rows inside a block, float64 across.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
 from unfit.core.kernels.narrow import narrow
 from unfit.core.objective import (
     Rows,
     block_rows,
-    blocks,
     check_index,
     narrow_sums,
     scaled_rows,
@@ -62,34 +59,3 @@ def _add_sloped(total: np.ndarray, rows: Rows, slopes: np.ndarray) -> None:
     total[:, :p] += slopes.T @ rows.X
     if rows.intercept:
         total[:, p] += slopes.sum(axis=0, dtype=np.float64)
-
-
-def gradient_by_blas(rows: Rows, W: np.ndarray) -> np.ndarray:
-    """sum slope x, (k, d), in the precision of the rows inside a block and float64 across."""
-    total = np.zeros(W.shape)
-    for part in blocks(rows):
-        _add_gradient(total, part, W)
-    return total
-
-
-def rough_products(rows: Rows, W: np.ndarray) -> list[Callable[[np.ndarray], np.ndarray]]:
-    """For each problem v -> sum curvature x (x.v), in the precision of the rows."""
-    X, p = rows.X, rows.X.shape[1]
-    weights = rows.curvatures(W)
-
-    def of(weight: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        def product(v: np.ndarray) -> np.ndarray:
-            v = v.astype(X.dtype, copy=False)
-            through = X @ v[:p]
-            if rows.intercept:
-                through += v[p]
-            through *= weight
-            out = np.empty(rows.d)
-            out[:p] = through @ X
-            if rows.intercept:
-                out[p] = through.sum(dtype=np.float64)
-            return out
-
-        return product
-
-    return [of(np.ascontiguousarray(column)) for column in weights.T]

@@ -2,7 +2,8 @@
 
 `Inverse` and `Spectrum` are made ahead of time, and then answer for the rows that remain when some
 leave: H - U^T U - shift I, where the rows of U are sqrt(curvature) x and the shift is the
-regulariser that leaves with them, one number or one a column. Knows core.noise and core.penalty.
+regulariser that leaves with them, one number or one a column. Knows core.noise,
+core.penalty and the kernels.
 """
 
 from abc import ABC, abstractmethod
@@ -14,6 +15,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from unfit.core.kernels.vectors import symmetric_times
 from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
     inverse_fourth_root_downdated,
@@ -201,7 +203,7 @@ class Corrected(Factor):
         if not rhs.any():
             return x
         residual = rhs
-        direction = self.base.solve(residual)
+        direction = symmetric_times(self.base.inverse, residual)
         straight, rz = residual, float(residual @ direction)  # straight = H direction
         for _ in range(_MAX_STEPS):
             image = straight - self.leaving(direction) - self.shift * direction
@@ -210,7 +212,7 @@ class Corrected(Factor):
             residual = residual - step * image
             if np.linalg.norm(residual) <= self.precision * np.linalg.norm(rhs):
                 break
-            z = self.base.solve(residual)
+            z = symmetric_times(self.base.inverse, residual)
             rz, before = float(residual @ z), rz
             direction = z + (rz / before) * direction
             straight = residual + (rz / before) * straight

@@ -23,12 +23,14 @@ from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
 from unfit.core.kernels.parallel import available_threads, run_threads
 from unfit.core.kernels.rows import RowArrays
 from unfit.core.kernels.sums import add_value_gradient, add_weighted_products
+from unfit.core.kernels.vectors import squares_of_rows
 from unfit.core.losses import LOGISTIC, Loss
 from unfit.core.predictions import margins
 
 BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
+_MOST = 0.95  # of the rows, below which a product is worth an index of them
 _INDEXED = 1 << 20  # rows whose numbers are written down at a time
 _UNWEIGHTED = np.zeros(0)
 
@@ -109,8 +111,7 @@ class Rows:
 
     def squared_lengths(self) -> np.ndarray:
         """|x|^2 of every row, intercept included, (n,), in float64."""
-        X = self.X.astype(np.float64)
-        return np.asarray(np.einsum("ij,ij->i", X, X) + self.intercept)
+        return squares_of_rows(self.arrays[0]) + self.intercept
 
     def rough_squares(self) -> np.ndarray:
         """|x|^2 of every row without its intercept, (n,), in the precision of X at best."""
@@ -282,16 +283,19 @@ def value_gradient_products(
     n, (k, d) = len(rows), W.shape
     curvatures = np.zeros((k, n))  # 0 for the rows left out
     values, gradients = value_gradient_sum(rows, W, mask, curvatures)
-    arrays = rows.arrays
+    arrays, index = rows.arrays, np.zeros(0, np.intp)
+    if mask is not None and np.count_nonzero(mask) < _MOST * n:
+        index = np.flatnonzero(mask)
+    count = index.size or n
 
     def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         asked = np.asarray(problems, np.intp), np.ascontiguousarray(V)
-        threads = min(available_threads(), 1 + n * d * len(V) // _WORTH_A_THREAD)
+        threads = min(available_threads(), 1 + count * d * len(V) // _WORTH_A_THREAD)
         parts = np.zeros((threads, len(V), d))
 
         def body(t: int) -> None:
-            start, stop = n * t // threads, n * (t + 1) // threads
-            add_weighted_products(arrays, curvatures, asked, start, stop, parts[t])
+            chosen = index, count * t // threads, count * (t + 1) // threads
+            add_weighted_products(arrays, curvatures, asked, chosen, parts[t])
 
         run_threads(body, threads)
         return np.asarray(parts.sum(axis=0))

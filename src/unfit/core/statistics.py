@@ -12,12 +12,13 @@ from typing import Literal
 import numpy as np
 
 from unfit.core.class_split import ClassSplit
-from unfit.core.deleted_sums import rough_products
-from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
+from unfit.core.conjugate_gradients import Products
+from unfit.core.factors import Cholesky, Factor, Inverse, Product, Spectrum
 from unfit.core.objective import (
     Rows,
     hessian_sum,
     root_weighted,
+    value_gradient_products,
     value_gradient_sum,
 )
 from unfit.core.penalty import Penalty, Ridge, with_ridge
@@ -153,7 +154,7 @@ def factors_without(statistics: Statistics, rows: Rows, way: Way | None = None) 
         "iterate",
         "class split",
     ):  # only an engine, which knows where rows lie, can use a class split
-        return _corrected(statistics, rows, shift)
+        return gradient_and_corrected(statistics, rows)[1]
     return factors_less_few(statistics, root_weighted(rows, W), rows.total_weight)
 
 
@@ -176,12 +177,29 @@ def factors_less(
     return [Cholesky.of(h) for h in hessian]
 
 
-def _corrected(statistics: Statistics, rows: Rows, shift: Ridge) -> list[Factor]:
-    leaving = rough_products(rows, statistics.weights)
-    precision = PRECISION if rows.X.dtype == np.float64 else ROUGH_PRECISION
+def gradient_and_corrected(
+    statistics: Statistics, rows: Rows
+) -> tuple[np.ndarray, Sequence[Factor]]:
+    """sum slope x (k, d) of many rows, and the Hessians without them, which read the rows once for
+    every product. By our own threads: those of BLAS go on spinning for milliseconds after a
+    product, in the way of the passes that follow."""
+    _, gradient, products = value_gradient_products(rows, statistics.weights)
+    shift = statistics.penalty.leaving(rows.total_weight, statistics.weights.shape[1])
+    return gradient, _corrected(statistics, rows, products, shift)
+
+
+def _corrected(
+    statistics: Statistics, rows: Rows, products: Products, shift: Ridge
+) -> list[Factor]:
+    dtype = rows.X.dtype
+    precision = PRECISION if dtype == np.float64 else ROUGH_PRECISION
+
+    def of_one(c: int) -> Product:
+        return lambda v: np.asarray(products(np.array([c]), v[None].astype(dtype, copy=False))[0])
+
     found: list[Factor] = []
     for c, factor in enumerate(statistics.factors or ()):
         if not isinstance(factor, Inverse):
             raise ValueError("only a kept inverse can be corrected for many rows")
-        found.append(factor.corrected(leaving[c], shift, precision))
+        found.append(factor.corrected(of_one(c), shift, precision))
     return found

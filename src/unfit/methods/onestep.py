@@ -20,7 +20,7 @@ import numpy as np
 
 from unfit.core.by_products import Systems, guide_of
 from unfit.core.conjugate_gradients import Products
-from unfit.core.deleted_sums import gradient_and_roots, gradient_by_blas
+from unfit.core.deleted_sums import gradient_and_roots
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, Spectrum, TooFar
 from unfit.core.objective import Rows, root_weighted
 from unfit.core.statistics import (
@@ -32,6 +32,7 @@ from unfit.core.statistics import (
     factors_less,
     factors_less_few,
     factors_without,
+    gradient_and_corrected,
     gradient_of_rows,
     worth_class_split,
 )
@@ -246,8 +247,7 @@ class OneStep(Method):
             gradient, roots = gradient_and_roots(data.take(batch), W)
             factors = factors_less_few(known, roots, leaving)
         else:
-            rows = data.take(batch)
-            gradient, factors = gradient_by_blas(rows, W), factors_without(known, rows)
+            gradient, factors = gradient_and_corrected(known, data.take(batch))
         of_deleted = gradient + shift * W
         return self._stepped(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 

@@ -78,24 +78,29 @@ def add_weighted_products(
     rows: RowArrays,
     weights: np.ndarray,
     asked: tuple[np.ndarray, np.ndarray],
-    start: int,
-    stop: int,
+    chosen: tuple[np.ndarray, int, int],
     out: np.ndarray,
 ) -> None:
     """out[i] += sum of weight x (x.v) over rows start .. stop - 1, for every problem asked for.
 
     weights (k, n); asked: the problems (j,) and a vector v for each, (j, d), in whose precision
-    FLUSH rows are summed before out (j, d) takes over. The rows are read once for all.
+    FLUSH rows are summed before out (j, d) takes over. The rows are read once for all. chosen: an
+    index of rows and a range in it; an empty one counts the rows themselves.
     """
     X, _, intercept = rows
     problems, V = asked
+    index, start, stop = chosen
+    indexed = index.size > 0
     p, kind = X.shape[1], V.dtype.type
     part = np.zeros(V.shape, V.dtype)
     for first in range(start, stop, FLUSH):
         part[:] = 0
         for at in range(first, min(first + FLUSH, stop), 4):
             last = min(at + 4, stop) - 1
-            x0, x1, x2, x3 = X[at], X[min(at + 1, last)], X[min(at + 2, last)], X[min(at + 3, last)]
+            r0, r1, r2, r3 = at, min(at + 1, last), min(at + 2, last), min(at + 3, last)
+            if indexed:
+                r0, r1, r2, r3 = index[r0], index[r1], index[r2], index[r3]
+            x0, x1, x2, x3 = X[r0], X[r1], X[r2], X[r3]
             for i in range(problems.size):
                 v, total, weight = V[i], part[i], weights[problems[i]]
                 m0 = m1 = m2 = m3 = v[p] if intercept else kind(0)
@@ -105,10 +110,10 @@ def add_weighted_products(
                     m1 += x1[j] * vj
                     m2 += x2[j] * vj
                     m3 += x3[j] * vj
-                m0 *= kind(weight[at])
-                m1 *= kind(weight[at + 1]) if at + 1 < stop else kind(0)
-                m2 *= kind(weight[at + 2]) if at + 2 < stop else kind(0)
-                m3 *= kind(weight[at + 3]) if at + 3 < stop else kind(0)
+                m0 *= kind(weight[r0])
+                m1 *= kind(weight[r1]) if at + 1 < stop else kind(0)
+                m2 *= kind(weight[r2]) if at + 2 < stop else kind(0)
+                m3 *= kind(weight[r3]) if at + 3 < stop else kind(0)
                 for j in range(p):
                     total[j] += m0 * x0[j] + m1 * x1[j] + m2 * x2[j] + m3 * x3[j]
                 if intercept:
