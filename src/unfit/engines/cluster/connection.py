@@ -2,12 +2,13 @@
 and their failures told in a sentence.
 
 A worker that dies is the scheduler's matter: it computes again what is missing. Nothing is
-scattered, no actor is made, and no task is tied to one worker. May know Dask.
+scattered, no actor is made, and no task is tied to one worker: one that prefers a worker runs
+elsewhere when that one is gone. May know Dask.
 """
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import distributed
@@ -115,10 +116,16 @@ class Cluster:
         self.wait(futures)
         return self._guarded(futures, lambda: list(client.gather(list(futures))))
 
-    def wait(self, futures: Sequence[Future]) -> None:
-        """Until tasks are done, or have failed."""
+    def wait(self, futures: Sequence[Future], needed: Collection[str] = ()) -> bool:
+        """Until tasks are done, or have failed; False where a worker went away that they need."""
         client = self.client()
-        self._guarded(futures, lambda: self._wait(client, futures))
+        return self._guarded(futures, lambda: self._wait(client, futures, needed))
+
+    def run_anywhere(self, futures: Sequence[Future]) -> None:
+        """Tasks that preferred a worker do so no more, should they have to be computed again."""
+        client = self.client()
+        free = {future.key: None for future in futures}
+        self._guarded(futures, lambda: client.sync(client.scheduler.set_restrictions, worker=free))
 
     def _guarded(self, futures: Sequence[Future], what: Callable[[], T]) -> T:
         """A failure is told in a sentence, and the tasks are given up."""
@@ -131,7 +138,7 @@ class Cluster:
         except Exception as error:
             raise self._told(error) from error
 
-    def _wait(self, client: Client, futures: Sequence[Future]) -> None:
+    def _wait(self, client: Client, futures: Sequence[Future], needed: Collection[str]) -> bool:
         idle_since: float | None = None
         while True:
             try:
@@ -140,10 +147,13 @@ class Cluster:
             except TimeoutError:
                 pass
             else:
-                return
+                return True
             if client.status != "running":
                 raise OSError("the connection was lost")
-            if client.nthreads():
+            workers = client.nthreads()
+            if not workers.keys() >= set(needed):
+                return False
+            if workers:
                 idle_since = None
                 continue
             now = time.monotonic()

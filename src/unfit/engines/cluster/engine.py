@@ -116,21 +116,23 @@ class DaskEngine(Engine):
 
     def shards_of(self, rows: np.ndarray) -> int:
         """How many shards some rows lie in."""
-        stops = np.array([stop for _, stop in self._shards.ranges])
-        return len(np.unique(np.searchsorted(stops, rows, side="right")))
+        return len(self._shards.numbers_of(rows))
 
     @property
     def n_shards(self) -> int:
         return len(self._shards.ranges)
+
+    @property
+    def shards_mapped(self) -> int:
+        """How often a worker has mapped a shard, so far."""
+        return self._shards.loads
 
     def _pass(self, what: Callable[..., Any], mask: np.ndarray | None) -> list[Part]:
         """what(engine, mask) of every shard, in their order; the rows they counted are checked."""
         keep = self.remaining if mask is None else mask
         shards = self._shards
         mapped = shards.mapped()
-        futures = shards.map(
-            tasks.summed, mapped, shards.left_out(keep), epoch=shards.epoch, what=what
-        )
+        futures = shards.map(tasks.summed, mapped, shards.left_out(keep), shards.epochs, what=what)
         return self._checked(shards.results(futures), keep)
 
     def _checked(self, parts: list[Part], keep: np.ndarray) -> list[Part]:
@@ -172,9 +174,7 @@ class DaskEngine(Engine):
         keep = (self.remaining if mask is None else mask).copy()
         shards = self._shards
         mapped = shards.mapped()
-        evaluated = shards.map(
-            tasks.evaluate, mapped, shards.left_out(keep), epoch=shards.epoch, W=W
-        )
+        evaluated = shards.map(tasks.evaluate, mapped, shards.left_out(keep), shards.epochs, W=W)
         found = shards.results(shards.map(tasks.totals, evaluated))
         values, gradients = _added(self._checked(found, keep))
         self.rows_read += int(np.count_nonzero(keep))
