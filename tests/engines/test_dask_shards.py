@@ -1,4 +1,4 @@
-"""Shards lie evenly over the threads of a cluster, and only those whose rows leave are mapped anew."""
+"""Shards lie evenly over a cluster, and only those whose rows leave are mapped anew."""
 
 import numpy as np
 import pytest
