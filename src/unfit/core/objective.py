@@ -299,6 +299,12 @@ def value_gradient_products(
     return values, gradients, products
 
 
+def longest_square(rows: Rows, mask: np.ndarray | None = None) -> float:
+    """The largest |x|^2, intercept included; a thousandth more than it is, for rounding."""
+    found = (part.rough_squares().max(initial=0.0) for part in blocks(rows, mask))
+    return 1.001 * (float(max(found, default=0.0)) + rows.intercept)
+
+
 def gram_sum(rows: Rows, mask: np.ndarray | None = None) -> np.ndarray:
     """sum x x^T, (d, d)."""
     total = np.zeros((rows.d, rows.d))

@@ -125,7 +125,8 @@ class Cluster:
         """Tasks that preferred a worker do so no more, should they have to be computed again."""
         client = self.client()
         free = {future.key: None for future in futures}
-        self._guarded(futures, lambda: client.sync(client.scheduler.set_restrictions, worker=free))
+        scheduler: Any = client.scheduler
+        self._guarded(futures, lambda: client.sync(scheduler.set_restrictions, worker=free))
 
     def _guarded(self, futures: Sequence[Future], what: Callable[[], T]) -> T:
         """A failure is told in a sentence, and the tasks are given up."""

@@ -13,6 +13,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from unfit.core.conjugate_gradients import unguided
 from unfit.core.factors import Factor
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
+from unfit.core.sgd import power_of_two_above
 from unfit.core.sparse_rows import SparseRows
 from unfit.engines.base import Engine
 from unfit.engines.cluster import tasks
@@ -161,6 +163,11 @@ class DaskEngine(Engine):
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return self._summed(tasks.Hessian(W, self.precise), mask)[0]
 
+    def radius(self) -> float | None:
+        parts = self._pass(tasks.longest, None)
+        self.rows_read += sum(part.rows for part in parts)
+        return power_of_two_above(sqrt(max(part.sums[0] for part in parts)))
+
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return _added(self._pass(tasks.gram, mask))[0]
 
@@ -197,6 +204,9 @@ class SparseDaskEngine(ProductsOnly, DaskEngine):
 
     def beside(self, rows: Rows) -> Engine:
         return SparseEngine(rows, self.classes)
+
+    def radius(self) -> float | None:
+        return None
 
     def _read(self, rows: np.ndarray) -> Rows:
         whole = self.files.rows(0, len(self), self.intercept, self.loss)

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from unfit.core.kernels.parallel import limited_threads
 from unfit.core.kernels.sparse import count_columns
 from unfit.core.losses import Loss
-from unfit.core.objective import Rows
+from unfit.core.objective import Rows, longest_square
 from unfit.core.sparse_rows import SparseRows
 from unfit.engines.base import Engine
 from unfit.engines.cluster.settings import installed_version
@@ -221,6 +221,12 @@ class Hessian:
 
 def gram(engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
     return [engine.gram_sum(mask)]
+
+
+def longest(engine: Engine, mask: np.ndarray | None) -> list[float]:
+    """At least the square of the length of every row."""
+    assert isinstance(engine, CpuEngine)
+    return [longest_square(engine.rows, mask)]
 
 
 def column_counts(engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
