@@ -99,8 +99,8 @@ def scheduler_killed(folder: Path, n: int | None, times: int = 5) -> dict[str, A
     command += [] if n is None else ["--rows", str(n)]
     with by_command(port):
         length, _ = timed(lambda: subprocess.run(command, check=True, capture_output=True))
-    for _ in range(times):
-        moment = float(rng.uniform(2.0, length))
+    while len(tries) < times:
+        moment = float(rng.uniform(2.5, length))
         with by_command(port) as scheduler:
             told = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -6,6 +6,7 @@ scattered, no actor is made, and no task is tied to one worker: one that prefers
 elsewhere when that one is gone. May know Dask.
 """
 
+import logging
 import time
 import weakref
 from collections.abc import Callable, Collection, Sequence
@@ -55,6 +56,8 @@ class Cluster:
             self._client = None
 
     def _connected(self) -> Client:
+        # What becomes of a failure is told by whoever meets it: tracebacks beside that help nobody.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client = Client(self.address, set_as_default=False, timeout=_CONNECT)
         except (OSError, TimeoutError, ValueError, TypeError) as error:
@@ -64,8 +67,10 @@ class Cluster:
             ) from None
         try:
             self._check(client)
-        except BaseException:
+        except BaseException as error:
             _close(client)
+            if isinstance(error, OSError):
+                raise self._went_away() from None
             raise
         return client
 
@@ -108,7 +113,13 @@ class Cluster:
 
     def workers(self) -> dict[str, int]:
         """The threads of every worker, by its address."""
-        return dict(self.client().nthreads())
+        client = self.client()
+        return self._guarded((), lambda: dict(client.nthreads()))
+
+    def submitted(self, submit: Callable[[Client], T]) -> T:
+        """What submit(client) makes: tasks that nobody waits for yet."""
+        client = self.client()
+        return self._guarded((), lambda: submit(client))
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """What tasks return, in their order; however long that takes while anybody works."""
@@ -178,11 +189,14 @@ class Cluster:
         lost = isinstance(error, OSError | distributed.CancelledError | TimeoutError)
         if lost or self._client is None or self._client.status != "running":
             self.drop()
-            return Unavailable(
-                f"the scheduler at {self.address} went away; nothing was changed: start it, and "
-                "run this again"
-            )
+            return self._went_away()
         raise error
+
+    def _went_away(self) -> Unavailable:
+        return Unavailable(
+            f"the scheduler at {self.address} went away; nothing was changed: start it, and run "
+            "this again"
+        )
 
 
 def connect(settings: Dask) -> Cluster:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future
+from distributed import Future
 
 from unfit.engines.cluster import tasks
 from unfit.engines.cluster.connection import Cluster
@@ -78,46 +78,50 @@ class Shards:
     def mapped(self) -> list[Future]:
         """Every shard, mapped by some worker. A pass is as slow as the worker with the most of
         them, so each maps as many as it has threads for; when workers come or go, shards move."""
-        client, ranges = self.cluster.client(), self.ranges
+        self.cluster.client()
+        ranges = self.ranges
         if self._connection != self.cluster.connections:
             self._connection, self._mapped = self.cluster.connections, {}
         homes = spread(len(ranges), self.cluster.workers(), self._homes)
         moved = {i for i, home in homes.items() if self._homes.get(i) != home}
         due = [i for i in range(len(ranges)) if i not in self._mapped or i in moved]
         if due:
-            self._map(client, due, homes)
+            self._map(due, homes)
         return [self._mapped[number] for number in range(len(ranges))]
 
-    def _map(self, client: Client, due: Sequence[int], homes: dict[int, str]) -> None:
+    def _map(self, due: Sequence[int], homes: dict[int, str]) -> None:
         """Home is a wish. The scheduler never runs a task whose home died when no worker was left,
         so a load that is not done when its home goes is made anew without one, and one that is
         done has no home any more: it can be computed again anywhere."""
-        made = {number: self._load(client, number, homes.get(number)) for number in due}
+        made = {number: self._load(number, homes.get(number)) for number in due}
         needed = {homes[number] for number in due if number in homes}
         if self.cluster.wait(list(made.values()), needed):
             self._homes |= {number: homes.get(number, _ANYWHERE) for number in due}
         else:
-            made = {number: self._load(client, number, None) for number in due}
+            made = {number: self._load(number, None) for number in due}
             self.cluster.wait(list(made.values()))
             self._homes |= dict.fromkeys(due, _ANYWHERE)
         self.cluster.run_anywhere(list(made.values()))
         self._mapped |= made
         self.loads += len(due)
 
-    def _load(self, client: Client, number: int, home: str | None) -> Future:
+    def _load(self, number: int, home: str | None) -> Future:
         start, stop = self.ranges[number]
         epoch = self._epochs.get(number, 0)
         shard = replace(self._template, number=number, start=start, stop=stop)
         left_out = LeftOut.of(self.gone[start:stop])
         key = f"unfit-load-{number}-{epoch}-{uuid.uuid4().hex}"
         wish = {} if home is None else {"workers": [home], "allow_other_workers": True}
-        return client.submit(tasks.load, shard, epoch, left_out, key=key, **wish)
+        return self.cluster.submitted(
+            lambda client: client.submit(tasks.load, shard, epoch, left_out, key=key, **wish)
+        )
 
     def map(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> list[Future]:
         """One task a shard."""
         name = f"unfit-{task.__name__}-{uuid.uuid4().hex}"
-        futures = self.cluster.client().map(task, *each, key=name, pure=False, **shared)
-        return list(futures)
+        return self.cluster.submitted(
+            lambda client: list(client.map(task, *each, key=name, pure=False, **shared))
+        )
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """What tasks return; after a failure, shards are mapped anew by whoever tries again."""
