@@ -5,6 +5,7 @@ thread against one process with the same cores.
     python tools/cluster_study.py cluster FOLDER                  train, forget; times, memory
     python tools/cluster_study.py one FOLDER                      the same in one process
     python tools/cluster_study.py growth FOLDER                   both over n/4, n/2 and n rows
+    python tools/cluster_study.py passes FOLDER                   passes of both, in turn
     python tools/cluster_study.py compare FOLDER                  weights of `cluster` and `one`
     python tools/cluster_study.py draw FOLDER                     docs/scaling.png, of `growth`
 
@@ -110,20 +111,41 @@ def timed(what: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - started, found
 
 
-def best(what: Callable[[], Any], times: int = 3) -> float:
-    what()
-    return min(timed(what)[0] for _ in range(times))
+def kinds(data: Engine) -> dict[str, Callable[[], Any]]:
+    """A pass of each kind."""
+    W = np.full((data.k, data.d), 0.01)
+    products = data.value_gradient_products(W)[2]
+    return {
+        "gradient_pass_s": lambda: data.value_gradient_sum(W),
+        "product_pass_s": lambda: products(np.array([0]), W),
+        "hessian_pass_s": lambda: data.hessian_sum(W),
+    }
 
 
 def passes(data: Engine) -> dict[str, float]:
-    """Seconds of a pass of each kind."""
-    W = np.full((data.k, data.d), 0.01)
-    products = data.value_gradient_products(W)[2]
-    one = np.array([0])
-    return {
-        "gradient_pass_s": best(lambda: data.value_gradient_sum(W)),
-        "product_pass_s": best(lambda: products(one, W)),
-        "hessian_pass_s": best(lambda: data.hessian_sum(W), 1),
+    """Seconds of a pass of each kind: the median of five after a warm-up."""
+    return {name: seconds([what])[0] for name, what in kinds(data).items()}
+
+
+def seconds(each: list[Callable[[], Any]], times: int = 5) -> list[float]:
+    """The median of each, measured in turn, so that all see the same machine."""
+    for what in each:
+        what()
+    return [
+        float(np.median(column))
+        for column in np.array([[timed(what)[0] for what in each] for _ in range(times)]).T
+    ]
+
+
+def in_turn(folder: Path, n: int | None) -> dict[str, Any]:
+    """Passes of the cluster and of one process with the same cores."""
+    files = opened(folder, n)
+    with cluster() as running:
+        ours, theirs = engine(files, running.scheduler_address), engine(files, None)
+        pairs = zip(kinds(ours).items(), kinds(theirs).values(), strict=True)
+        found = {name: seconds([what, other], 9) for (name, what), other in pairs}
+    return {"rows": files.n} | {
+        name: {"cluster": a, "one": b, "ratio": a / b} for name, (a, b) in found.items()
     }
 
 
@@ -254,7 +276,7 @@ REQUESTS = {"retrain_s": "retraining", "forget_1_s": "forgetting one person"}
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    """Of what `cluster` and `one` have left: weights, and times of a pass."""
+    """Of what `cluster` and `one` have left: weights, and times of a training."""
     ours, theirs = (
         json.loads((folder / f"{name}.json").read_text()) for name in ("cluster", "one")
     )
@@ -262,14 +284,15 @@ def compare(folder: Path) -> dict[str, Any]:
     for name in ("forget_1_weights", "forget_10000_weights"):
         a, b = np.array(ours[name]), np.array(theirs[name])
         found[name] = float(np.linalg.norm(a - b) / np.linalg.norm(b))
-    for name in ("gradient_pass_s", "product_pass_s", "hessian_pass_s", "train_s"):
+    for name in ("train_s", "retrain_s"):
         found[f"{name} ratio"] = ours[name] / theirs[name]
     return found
 
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("what", choices=["make", "cluster", "one", "growth", "compare", "draw"])
+    parts = ["make", "cluster", "one", "passes", "growth", "compare", "draw"]
+    asked.add_argument("what", choices=parts)
     asked.add_argument("folder", type=Path)
     asked.add_argument("--rows", type=int)
     asked.add_argument("--picture", type=Path, default=Path("docs/scaling.png"))
@@ -281,6 +304,7 @@ def main() -> None:
     steps: dict[str, Callable[[], dict[str, Any]]] = {
         "cluster": lambda: on_cluster(folder, n),
         "one": lambda: work(engine(opened(folder, n), None)) | {"memory_mb": memory()},
+        "passes": lambda: in_turn(folder, n),
         "growth": lambda: growth(folder),
         "compare": lambda: compare(folder),
         "draw": lambda: draw(folder, given.picture),

@@ -22,6 +22,7 @@ from unfit.errors import Unavailable, UnfitError
 
 T = TypeVar("T")
 _CONNECT = "10s"  # how long a scheduler may take to answer
+_INTERVAL = 0.001  # seconds between two messages to it
 _LOOK = 1.0  # seconds between two looks at whether anybody is still working
 _known: "weakref.WeakValueDictionary[Dask, Cluster]" = weakref.WeakValueDictionary()
 
@@ -72,6 +73,8 @@ class Cluster:
             if isinstance(error, OSError):
                 raise self._went_away() from None
             raise
+        if client.scheduler_comm is not None:  # else it waits 10 ms after each message it sent
+            client.scheduler_comm.interval = _INTERVAL
         return client
 
     def _check(self, client: Client) -> None:

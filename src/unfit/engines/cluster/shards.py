@@ -41,12 +41,15 @@ class Shards:
         self._connection = 0
         self._mapped: dict[int, Future] = {}
         self._homes: dict[int, str] = {}  # where each was mapped, by the address of the worker
+        # Released when the next tasks are on their way: workers get no message before those.
+        self._last: list[Future] = []
 
     def leave(self, rows: np.ndarray) -> None:
         """Rows are on the deletion list, or were zeroed in the files: their shards, and no others,
         are mapped anew."""
         self.gone[rows] = True
         self._here[rows] = False
+        self._last = []
         if self._ranges is None:  # and nothing is mapped
             return
         for number in self.numbers_of(rows):
@@ -119,9 +122,10 @@ class Shards:
     def map(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> list[Future]:
         """One task a shard."""
         name = f"unfit-{task.__name__}-{uuid.uuid4().hex}"
-        return self.cluster.submitted(
+        self._last = self.cluster.submitted(
             lambda client: list(client.map(task, *each, key=name, pure=False, **shared))
         )
+        return list(self._last)
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """What tasks return; after a failure, shards are mapped anew by whoever tries again."""
