@@ -61,7 +61,7 @@ class Cluster:
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client = Client(self.address, set_as_default=False, timeout=_CONNECT)
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
+        except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise Unavailable(
                 f"no Dask scheduler answers at {self.address} ({_first_line(error)}); start one, "
                 "or correct the address"

@@ -34,7 +34,6 @@ class Shards:
         self.cluster, self.files = cluster, files
         self.gone = np.zeros(files.n, np.bool_)
         self.loads = 0
-        self._here = np.ones(files.n, np.bool_)  # all who are not gone
         self._template = template
         self._ranges: list[tuple[int, int]] | None = None
         self._epochs: dict[int, int] = {}  # by the number of the shard; 0 for all others
@@ -48,7 +47,6 @@ class Shards:
         """Rows are on the deletion list, or were zeroed in the files: their shards, and no others,
         are mapped anew."""
         self.gone[rows] = True
-        self._here[rows] = False
         self._last = []
         if self._ranges is None:  # and nothing is mapped
             return
@@ -140,10 +138,8 @@ class Shards:
         return [self._out_of(slice(start, stop), mask) for start, stop in self.ranges]
 
     def _out_of(self, part: slice, mask: np.ndarray) -> LeftOut:
-        here, keep = self._here[part], mask[part]
-        if np.array_equal(here, keep):
-            return LeftOut.nobody()
-        return LeftOut.of(here & ~keep)
+        out = ~(self.gone[part] | mask[part])
+        return LeftOut.of(out) if out.any() else LeftOut.nobody()
 
 
 def spread(shards: int, threads: dict[str, int], before: dict[int, str]) -> dict[int, str]:
