@@ -106,10 +106,9 @@ def scheduler_killed(folder: Path, n: int | None, times: int = 5) -> dict[str, A
                 command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
             )
             time.sleep(moment)
-            over = told.poll() is not None
             scheduler.kill()
             out, errors = told.communicate(timeout=120)
-        if over:  # it was done before
+        if told.returncode == 0:  # it was done before
             continue
         with by_command(port):
             again = subprocess.run(command, check=True, capture_output=True, text=True)

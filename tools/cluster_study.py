@@ -6,6 +6,7 @@ thread against one process with the same cores.
     python tools/cluster_study.py one FOLDER                      the same in one process
     python tools/cluster_study.py growth FOLDER                   both over n/4, n/2 and n rows
     python tools/cluster_study.py passes FOLDER                   passes of both, in turn
+    python tools/cluster_study.py tasks FOLDER --rows 100000      what a task costs beside its rows
     python tools/cluster_study.py compare FOLDER                  weights of `cluster` and `one`
     python tools/cluster_study.py draw FOLDER                     docs/scaling.png, of `growth`
 
@@ -17,7 +18,7 @@ import argparse
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -99,7 +100,7 @@ def cluster() -> Iterator[LocalCluster]:
 
 def engine(files: RowFiles, address: str | None) -> Engine:
     """address: of a scheduler; None for one process."""
-    rows = files.rows(0, files.n, True, LOGISTIC)
+    rows = files.rows(0, files.n, True, LOGISTIC, in_place=address is not None)
     if address is None:
         return make_engine(rows, 2, name="cpu")
     return Dask(address).of_files(rows, 2, files)
@@ -219,6 +220,18 @@ def on_cluster(folder: Path, n: int | None) -> dict[str, Any]:
     return found | {"memory_before_mb": before, "memory_mb": after, "share_mb": share}
 
 
+def tasks(folder: Path, n: int | None, counts: Sequence[int] = (6, 60, 300)) -> dict[str, Any]:
+    """Seconds of a pass over few rows in so many shards, and the line through them."""
+    files, found = opened(folder, n), {}
+    rows = files.rows(0, files.n, True, LOGISTIC)
+    with cluster() as running:
+        for count in counts:
+            data = Dask(running.scheduler_address, shards=count).of_files(rows, 2, files)
+            found[count] = passes(data)["gradient_pass_s"]
+    each, fixed = np.polyfit(list(found), list(found.values()), 1)
+    return {"rows": files.n, "pass_s": found, "s_per_task": each, "fixed_s": fixed}
+
+
 def growth(folder: Path) -> dict[str, Any]:
     """A pass of each kind and the erasure of a person, over a quarter, half and all of the rows."""
     whole = opened(folder, None)
@@ -251,11 +264,14 @@ def draw(folder: Path, to: Path) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for axes, named in ((left, PASSES), (right, REQUESTS)):
         for name, label in named.items():
-            seconds = np.array([one[name] for one in found.values()])
-            slope, fixed = np.polyfit(sizes, seconds, 1)
-            off = np.abs(slope * sizes + fixed - seconds).max() / seconds.max()
+            taken = np.array([one[name] for one in found.values()])
+            if name == "forget_1_s":  # no line: whether it takes a pass depends on the rows
+                axes.plot(sizes / 1e6, taken, "o:", label=label)
+                continue
+            slope, fixed = np.polyfit(sizes, taken, 1)
+            off = np.abs(slope * sizes + fixed - taken).max() / taken.max()
             lines[name] = {"s_per_million_rows": slope * 1e6, "fixed_s": fixed, "off": off}
-            (dots,) = axes.plot(sizes / 1e6, seconds, "o", label=label)
+            (dots,) = axes.plot(sizes / 1e6, taken, "o", label=label)
             grid = np.array([0, sizes.max()])
             axes.plot(grid / 1e6, slope * grid + fixed, color=dots.get_color(), linewidth=1)
         axes.set_xlabel("million rows of 50 columns")
@@ -291,7 +307,7 @@ def compare(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["make", "cluster", "one", "passes", "growth", "compare", "draw"]
+    parts = ["make", "cluster", "one", "passes", "tasks", "growth", "compare", "draw"]
     asked.add_argument("what", choices=parts)
     asked.add_argument("folder", type=Path)
     asked.add_argument("--rows", type=int)
@@ -305,6 +321,7 @@ def main() -> None:
         "cluster": lambda: on_cluster(folder, n),
         "one": lambda: work(engine(opened(folder, n), None)) | {"memory_mb": memory()},
         "passes": lambda: in_turn(folder, n),
+        "tasks": lambda: tasks(folder, n),
         "growth": lambda: growth(folder),
         "compare": lambda: compare(folder),
         "draw": lambda: draw(folder, given.picture),

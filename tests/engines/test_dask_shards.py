@@ -1,5 +1,7 @@
 """Shards lie evenly over a cluster, and only those whose rows leave are mapped anew."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -67,3 +69,14 @@ def test_only_the_shards_of_the_forgotten_are_mapped_anew(cluster):
     data.erase(np.array([5]))
     data.gradient_sum(W)
     assert data.shards_mapped == before + 3
+
+
+def test_labels_that_are_class_codes_stay_in_the_file(cluster, tmp_path):
+    data = fitted(cluster, folder=str(tmp_path))._data
+    rows = [data.files.rows(0, 8000, True, data.loss, in_place=one) for one in (False, True)]
+    np.testing.assert_array_equal(rows[0].codes, rows[1].codes)
+    assert rows[0].codes.flags.owndata
+    assert not rows[1].codes.flags.owndata
+    other = replace(data.files, class_of_label=(1, 0))
+    swapped = other.rows(0, 8000, True, data.loss, in_place=True).codes
+    np.testing.assert_array_equal(swapped, 1 - rows[0].codes)
