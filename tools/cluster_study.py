@@ -272,12 +272,13 @@ def draw(folder: Path, to: Path) -> dict[str, Any]:
             off = np.abs(slope * sizes + fixed - taken).max() / taken.max()
             lines[name] = {"s_per_million_rows": slope * 1e6, "fixed_s": fixed, "off": off}
             (dots,) = axes.plot(sizes / 1e6, taken, "o", label=label)
-            grid = np.array([0, sizes.max()])
+            grid = np.linspace(0, sizes.max(), 100)
             axes.plot(grid / 1e6, slope * grid + fixed, color=dots.get_color(), linewidth=1)
         axes.set_xlabel("million rows of 50 columns")
-        axes.set_ylabel("seconds")
         axes.legend(frameon=False)
     left.set_ylim(bottom=0)
+    left.set_ylabel("seconds")
+    right.set_ylabel("seconds, logarithmic")
     right.set_yscale("log")
     figure.savefig(to, dpi=150)
     return lines
