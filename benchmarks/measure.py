@@ -35,15 +35,21 @@ def rewound(clf: unfit.LogisticRegression, rows: np.ndarray) -> Iterator[Callabl
     n, columns = data.n_remaining, getattr(data, "_values_in_columns", None)
 
     def rewind() -> None:
-        if columns is not None:
-            data._values_in_columns = columns
-        data.remaining[rows] = True
-        data.n_remaining = n
+        if data.name == "dask":  # whose workers bring nobody back: it forgets on trial
+            clf._data = data.shared()
+        else:
+            if columns is not None:
+                data._values_in_columns = columns
+            data.remaining[rows] = True
+            data.n_remaining = n
         clf._class_counts = counts
         clf._activate(state)
 
+    if data.name == "dask":
+        clf._data = data.shared()
     yield rewind
     rewind()
+    clf._data = data
 
 
 @njit(nogil=True, fastmath=True, cache=True)

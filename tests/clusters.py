@@ -13,7 +13,13 @@ from distributed import LocalCluster
 from unfit.engines import Dask
 from unfit.engines.cluster.connection import disconnect_all
 
-NO_SPILLING = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False}
+CONFIGURATION = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    # LocalCluster looks so long after a worker died whether there is one of its name, and gives it
+    # up if that one is just being started, because it died as well.
+    "distributed.deploy.lost-worker-timeout": "1 hour",
+}
 
 ENVIRONMENT = {  # the same, for a worker that is started by its command
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
@@ -54,7 +60,7 @@ def local(
     """So many workers of one thread each; what they write goes under the folder."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with (
-        dask.config.set({**NO_SPILLING, **(config or {})}),
+        dask.config.set({**CONFIGURATION, **(config or {})}),
         LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,

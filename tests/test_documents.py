@@ -151,3 +151,23 @@ def test_every_extra_serves_something() -> None:
     with_torch = [name for name, needs in extras.items() if any("torch" in need for need in needs)]
     assert with_torch == ["gpu"]
     assert "torch" in ENGINES.built_in()  # which is what it serves
+
+
+def test_the_forecast_of_a_large_cluster_follows_from_its_formula() -> None:
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    words = " ".join(page.split())
+    found = re.search(
+        r"a thread sums ([\d.]+) GB/s for values and gradients, ([\d.]+) GB/s for products, and "
+        r"([\d.]+) GB/s for Hessians.* l = ([\d.]+) ms and q = ([\d.]+) ms",
+        words,
+    )
+    assert found is not None
+    *rates, round_trip, each = (float(number) for number in found.groups())
+    share, tasks = 1e9 * 50 * 4 / 100, (round_trip + 300 * each) / 1000
+    rows = re.findall(r"\| pass: [^|]*\| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s \|", page)
+    assert len(rows) == 3
+    for rate, row in zip(rates, rows, strict=True):
+        read, handed_out, both = (float(number) for number in row)
+        assert read == pytest.approx(share / (rate * 1e9), rel=0.05)
+        assert handed_out == pytest.approx(tasks, rel=0.05)
+        assert both == pytest.approx(read + handed_out, rel=0.1)

@@ -115,9 +115,13 @@ class RowFiles:
                 "model again"
             )
 
-    def rows(self, start: int, stop: int, intercept: bool, loss: Loss) -> Rows:
-        """The rows of a range, where they lie; only their codes and weights are in memory."""
-        codes = np.asarray(self.class_of_label, np.int32)[self.mapped("labels")[start:stop]]
+    def rows(
+        self, start: int, stop: int, intercept: bool, loss: Loss, *, in_place: bool = False
+    ) -> Rows:
+        """The rows of a range, where they lie; only their codes and weights are in memory, and with
+        in_place not even those codes that can be read as they are."""
+        of_label = np.asarray(self.class_of_label, np.int32)
+        codes = coded(self.mapped("labels")[start:stop], of_label, in_place=in_place)
         weights = self._weights(start, stop, codes)
         if not self.sparse:
             X = self.mapped("X")[start:stop]
@@ -159,6 +163,14 @@ class RowFiles:
         counts = indptr[positions + 1] - indptr[positions]
         before = np.cumsum(counts) - counts
         return np.asarray(np.repeat(indptr[positions] - before, counts) + np.arange(counts.sum()))
+
+
+def coded(labels: np.ndarray, class_of_label: np.ndarray, *, in_place: bool) -> np.ndarray:
+    """The class codes of labels. in_place: the labels themselves where they are class codes, for
+    whoever looks at few of many; kernels take arrays of their own."""
+    if in_place and np.array_equal(class_of_label, np.arange(len(class_of_label))):
+        return labels
+    return np.asarray(class_of_label[labels])
 
 
 def digest_of(path: Path) -> str:

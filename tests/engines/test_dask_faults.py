@@ -76,7 +76,8 @@ def test_rows_left_out_by_position_or_by_bit():
     for share in (0, 0.001, 0.5, 1):
         out = rng.random(1003) < share
         sent = tasks.LeftOut.of(out)
-        np.testing.assert_array_equal(sent.mask(1003), out)
+        np.testing.assert_array_equal(sent.taken_from(np.ones(1003, bool)), ~out)
+        np.testing.assert_array_equal(sent.taken_from(out), np.zeros(1003, bool))
         assert sent.array.nbytes <= 1003 / 8 + 1
         assert sent.none() == (not out.any())
 

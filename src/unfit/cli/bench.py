@@ -44,7 +44,9 @@ def bench(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="Who holds unfit's rows: cpu, torch, auto ... Default: UNFIT_ENGINE."),
+        typer.Option(
+            help="Who holds unfit's rows: cpu, torch, dask, auto ... Default: UNFIT_ENGINE."
+        ),
     ] = None,
     output: Annotated[Path, typer.Option(help="Where to write the figures, as JSON.")] = Path(
         "bench.json"

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
-from unfit.core.kernels.parallel import available_threads, run_threads
+from unfit.core.kernels.parallel import CACHE_LINE, available_threads, run_threads
 from unfit.core.kernels.rows import RowArrays
 from unfit.core.kernels.sums import add_value_gradient, add_weighted_products
 from unfit.core.kernels.vectors import squares_of_rows
@@ -303,6 +303,12 @@ def value_gradient_products(
     return values, gradients, products
 
 
+def longest_square(rows: Rows, mask: np.ndarray | None = None) -> float:
+    """The largest |x|^2, intercept included; a thousandth more than it is, for rounding."""
+    found = (part.rough_squares().max(initial=0.0) for part in blocks(rows, mask))
+    return 1.001 * (float(max(found, default=0.0)) + rows.intercept)
+
+
 def gram_sum(rows: Rows, mask: np.ndarray | None = None) -> np.ndarray:
     """sum x x^T, (d, d)."""
     total = np.zeros((rows.d, rows.d))
@@ -328,7 +334,8 @@ def value_gradient_sum(
     n = len(rows)
     k, d = W.shape
     threads = min(available_threads(), 1 + n * d * k // _WORTH_A_THREAD)
-    values, gradients = np.zeros((threads, k)), np.zeros((threads, k, d))
+    apart = CACHE_LINE // 8  # numbers, lest threads write to the same line
+    values, gradients = np.zeros((threads, k + apart)), np.zeros((threads, k * d + apart))
     keep = np.zeros(0, np.bool_) if mask is None else mask
     noted = np.zeros((0, 0)) if curvatures is None else curvatures
     W = np.ascontiguousarray(W, dtype=np.float64)
@@ -337,8 +344,8 @@ def value_gradient_sum(
 
     def body(t: int) -> None:
         chosen = keep, n * t // threads, n * (t + 1) // threads
-        totals = values[t], gradients[t], noted
+        totals = values[t, :k], gradients[t, : k * d].reshape(k, d), noted
         add_value_gradient(arrays, loss, problems, chosen, totals, sample_weight)
 
     run_threads(body, threads)
-    return values.sum(axis=0), gradients.sum(axis=0)
+    return values.sum(axis=0)[:k], gradients.sum(axis=0)[: k * d].reshape(k, d)

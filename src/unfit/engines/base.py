@@ -177,6 +177,11 @@ class Engine(ABC):
         parts = (places[start : start + BLOCK] for start in range(0, len(places), BLOCK))
         return [function(self.take(part)) for part in parts]
 
+    def radius(self) -> float | None:
+        """A power of two that no remaining row is longer than, intercept included: one pass, which
+        is counted. None where rows lie so that it would cost more than that."""
+        return None
+
     def margins(self, W: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """x.w of the given rows, (m, k)."""
         return self.take(rows).margins(W)

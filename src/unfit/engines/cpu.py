@@ -5,6 +5,7 @@ Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May 
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from math import sqrt
 from typing import Self
 
 import numpy as np
@@ -15,9 +16,9 @@ from unfit.core.dual import WIDE_FROM, Gram
 from unfit.core.factors import Factor
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
-from unfit.core.objective import Products, Rows
+from unfit.core.objective import Products, Rows, longest_square
 from unfit.core.penalty import Ridge
-from unfit.core.sgd import Layout
+from unfit.core.sgd import Layout, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 
@@ -132,6 +133,9 @@ class CpuEngine(Engine):
             return products(problems, V)
 
         return values, gradients, counted
+
+    def radius(self) -> float | None:
+        return power_of_two_above(sqrt(longest_square(self.rows, self._read(None))))
 
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.gram_sum(self.rows, self._mask(mask))

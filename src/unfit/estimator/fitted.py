@@ -116,7 +116,12 @@ class FittedModel:
         if "_data" in state:
             stream = None if self._state.stream is None else Stream()  # it goes on with new sums
             state["_state"] = replace(
-                self._state, statistics=None, stale_inverse=None, spare=None, stream=stream
+                self._state,
+                statistics=None,
+                stale_inverse=None,
+                spare=None,
+                stream=stream,
+                foresight=None,
             )
             if self._releases is not None:
                 state["_releases"] = self._releases.to_keep()

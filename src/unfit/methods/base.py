@@ -25,6 +25,7 @@ from unfit.engines.auto import Task
 from unfit.engines.base import Engine, sgd_engine
 from unfit.errors import Unavailable
 from unfit.knobs import Knob, knob, knobs
+from unfit.methods.foresight import Foresight
 from unfit.methods.minimum import Objective, minimize
 from unfit.methods.stream import Stream
 from unfit.progress import ProgressCallback
@@ -118,7 +119,8 @@ class State:
     over the rows were made that a fresh one would have saved. distance: of the centre from the
     optimum, foreseen, as a share of its length. linear_term (k, d): sigma b of INFLUENCE's
     objective. run: DELTAGRAD's stored training; spare: a second file, ready to take the next one,
-    once. stream: what the next requests of a stream need, in memory alone. own: arrays that a
+    once. stream: what the next requests of a stream need, and foresight:
+    what tells whether one needs a pass, in memory alone. own: arrays that a
     method from outside keeps, by name. training: of a state that was just trained.
     """
 
@@ -134,6 +136,7 @@ class State:
     spare: Reserve | None = field(default=None, repr=False)
     kept_centre: np.ndarray | None = field(default=None, repr=False)
     stream: Stream | None = field(default=None, repr=False)
+    foresight: Foresight | None = field(default=None, repr=False)
     own: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     training: Training | None = field(default=None, repr=False)
 

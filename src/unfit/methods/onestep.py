@@ -7,7 +7,8 @@ Later mini-batches of wide rows take no new Hessian: products with it, guided by
 first one, solve for the step to the same precision (core.by_products).
 
 With `refine` a factor is a guide only, and the weights do not depend on how they were come by. Few
-rows are followed to the optimum (methods.few_rows), at a pass over the rows. For more of them
+rows are followed to the optimum (methods.few_rows), at a pass over the rows, or at none where there
+are so many rows that it can be foreseen (methods.foresight). For more of them
 products with the Hessian itself, in float64, bring the step to 1e-10. The inverse from before the
 weights moved serves for the next request too, at d times less than a new Hessian.
 """
@@ -38,7 +39,8 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
-from unfit.methods.few_rows import FEW_OF_ALL, Correction, Guide, solved
+from unfit.methods.few_rows import ENOUGH, FEW_OF_ALL, Correction, Guide, solved
+from unfit.methods.foresight import WORTH_FROM, Foreseen, Foresight
 from unfit.methods.minimum import Objective
 from unfit.methods.stream import PASSES_PER_COLUMN, Departure, Direction, Stream
 
@@ -322,12 +324,34 @@ class OneStep(Method):
         guide = fresh(W) if after is None else [one.solve for one in after]
         if self.polished:
             return moved(state, W + solved(guide, of_deleted), left, after)
+        ahead = self._foreseen(state, of_deleted, after, len(rows))
+        if ahead is not None and ahead.distance <= ENOUGH:
+            return replace(
+                moved(state, ahead.weights, left, after),
+                distance=ahead.distance,
+                guide_passes=state.guide_passes,
+                foresight=ahead.then,
+            )
         found = Correction(gradient=gradient, guide=guide, fresh=fresh).run(W, of_deleted)
-        passes = state.guide_passes + found.passes - 1
+        spared = ahead is not None and ahead.distance_if_renewed <= ENOUGH  # by a new guide
+        passes = state.guide_passes + found.passes - (not spared)
         if not found.led or passes >= PASSES_PER_COLUMN * d * (1 + d / left):
             after, passes = None, 0  # a new one would have paid
         made = moved(state, found.weights, left, after)
-        return replace(made, distance=found.distance, guide_passes=passes)
+        known = None if after is None else state.foresight
+        if known is not None:
+            known = known.measured(found.weights, found.distance)
+        return replace(made, distance=found.distance, guide_passes=passes, foresight=known)
+
+    def _foreseen(
+        self, state: State, of_deleted: np.ndarray, after: Sequence[Inverse] | None, m: int
+    ) -> Foreseen | None:
+        """Where a step ends without a pass; None where nothing is known that tells."""
+        known, sums = state.foresight, state.statistics
+        if known is None or after is None or m >= FEW_ROWS_PER_COLUMN * state.weights.shape[1]:
+            return None
+        target = of_deleted if sums is None else of_deleted - sums.gradient_sum
+        return known.step(state.weights, target, after)
 
     def _inverses(self, state: State, objective: Objective, rows: Rows) -> Sequence[Inverse] | None:
         """Inverses of about the Hessians without a few rows; None where there are none."""
@@ -368,4 +392,12 @@ class OneStep(Method):
         batch = self.settings.deletion_batch_size or 0
         if not wants_roots and not self._refines and worth_class_split(data.k, data.d, batch):
             statistics = replace(statistics, class_split=data.class_split(statistics))
-        return replace(state, statistics=statistics)
+        return replace(state, statistics=statistics, foresight=self._foresight(state, data))
+
+    def _foresight(self, state: State, data: Engine) -> Foresight | None:
+        """What tells how near the optimum a step ends, for requests that are followed to it."""
+        follows = self._refines and not self.polished and self.solver != "sgd"
+        if not follows or not data.loss.self_concordant or data.n_remaining < WORTH_FROM:
+            return None
+        radius = data.radius()
+        return None if radius is None else Foresight.at(state.centre, radius, data.dtype)

@@ -22,6 +22,7 @@ from unfit.errors import Damaged
 from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, Method, Settings, State
+from unfit.row_files import coded
 from unfit.store.artifacts import Artifacts
 from unfit.store.records import Version
 from unfit.workspace.constants import Changes, RunningSums, class_weights
@@ -284,8 +285,8 @@ def engine_of(
 ) -> Engine:
     """The training rows that remain, where they lie. live: mask over all rows."""
     n = dataset.n_train
-    codes = class_of_label[dataset["labels"][:n]]
     elsewhere = reads_files(engine)
+    codes = coded(dataset["labels"][:n], class_of_label, in_place=elsewhere)
     X = (dataset.mapped_rows() if elsewhere else dataset.rows())[:n]
     files = shared_files(dataset, class_of_label, card.class_weights) if elsewhere else None
     rows, classes = card.training_rows(X, codes), len(card.classes)

@@ -2,12 +2,14 @@
 and their failures told in a sentence.
 
 A worker that dies is the scheduler's matter: it computes again what is missing. Nothing is
-scattered, no actor is made, and no task is tied to one worker. May know Dask.
+scattered, no actor is made, and no task is tied to one worker: one that prefers a worker runs
+elsewhere when that one is gone. May know Dask.
 """
 
+import logging
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import distributed
@@ -20,6 +22,7 @@ from unfit.errors import Unavailable, UnfitError
 
 T = TypeVar("T")
 _CONNECT = "10s"  # how long a scheduler may take to answer
+_INTERVAL = 0.001  # seconds between two messages to it
 _LOOK = 1.0  # seconds between two looks at whether anybody is still working
 _known: "weakref.WeakValueDictionary[Dask, Cluster]" = weakref.WeakValueDictionary()
 
@@ -54,18 +57,24 @@ class Cluster:
             self._client = None
 
     def _connected(self) -> Client:
+        # What becomes of a failure is told by whoever meets it: tracebacks beside that help nobody.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client = Client(self.address, set_as_default=False, timeout=_CONNECT)
-        except (OSError, TimeoutError, ValueError, TypeError) as error:
+        except (OSError, RuntimeError, ValueError, TypeError) as error:
             raise Unavailable(
                 f"no Dask scheduler answers at {self.address} ({_first_line(error)}); start one, "
                 "or correct the address"
             ) from None
         try:
             self._check(client)
-        except BaseException:
+        except BaseException as error:
             _close(client)
+            if isinstance(error, OSError):
+                raise self._went_away() from None
             raise
+        if client.scheduler_comm is not None:  # else it waits 10 ms after each message it sent
+            client.scheduler_comm.interval = _INTERVAL
         return client
 
     def _check(self, client: Client) -> None:
@@ -107,7 +116,13 @@ class Cluster:
 
     def workers(self) -> dict[str, int]:
         """The threads of every worker, by its address."""
-        return dict(self.client().nthreads())
+        client = self.client()
+        return self._guarded((), lambda: dict(client.nthreads()))
+
+    def submitted(self, submit: Callable[[Client], T]) -> T:
+        """What submit(client) makes: tasks that nobody waits for yet."""
+        client = self.client()
+        return self._guarded((), lambda: submit(client))
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """What tasks return, in their order; however long that takes while anybody works."""
@@ -115,10 +130,17 @@ class Cluster:
         self.wait(futures)
         return self._guarded(futures, lambda: list(client.gather(list(futures))))
 
-    def wait(self, futures: Sequence[Future]) -> None:
-        """Until tasks are done, or have failed."""
+    def wait(self, futures: Sequence[Future], needed: Collection[str] = ()) -> bool:
+        """Until tasks are done, or have failed; False where a worker went away that they need."""
         client = self.client()
-        self._guarded(futures, lambda: self._wait(client, futures))
+        return self._guarded(futures, lambda: self._wait(client, futures, needed))
+
+    def run_anywhere(self, futures: Sequence[Future]) -> None:
+        """Tasks that preferred a worker do so no more, should they have to be computed again."""
+        client = self.client()
+        free = {future.key: None for future in futures}
+        scheduler: Any = client.scheduler
+        self._guarded(futures, lambda: client.sync(scheduler.set_restrictions, worker=free))
 
     def _guarded(self, futures: Sequence[Future], what: Callable[[], T]) -> T:
         """A failure is told in a sentence, and the tasks are given up."""
@@ -131,7 +153,7 @@ class Cluster:
         except Exception as error:
             raise self._told(error) from error
 
-    def _wait(self, client: Client, futures: Sequence[Future]) -> None:
+    def _wait(self, client: Client, futures: Sequence[Future], needed: Collection[str]) -> bool:
         idle_since: float | None = None
         while True:
             try:
@@ -140,10 +162,13 @@ class Cluster:
             except TimeoutError:
                 pass
             else:
-                return
+                return True
             if client.status != "running":
                 raise OSError("the connection was lost")
-            if client.nthreads():
+            workers = client.nthreads()
+            if not workers.keys() >= set(needed):
+                return False
+            if workers:
                 idle_since = None
                 continue
             now = time.monotonic()
@@ -167,11 +192,14 @@ class Cluster:
         lost = isinstance(error, OSError | distributed.CancelledError | TimeoutError)
         if lost or self._client is None or self._client.status != "running":
             self.drop()
-            return Unavailable(
-                f"the scheduler at {self.address} went away; nothing was changed: start it, and "
-                "run this again"
-            )
+            return self._went_away()
         raise error
+
+    def _went_away(self) -> Unavailable:
+        return Unavailable(
+            f"the scheduler at {self.address} went away; nothing was changed: start it, and run "
+            "this again"
+        )
 
 
 def connect(settings: Dask) -> Cluster:

@@ -13,6 +13,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -23,6 +24,7 @@ from unfit.core.conjugate_gradients import unguided
 from unfit.core.factors import Factor
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
+from unfit.core.sgd import power_of_two_above
 from unfit.core.sparse_rows import SparseRows
 from unfit.engines.base import Engine
 from unfit.engines.cluster import tasks
@@ -116,21 +118,23 @@ class DaskEngine(Engine):
 
     def shards_of(self, rows: np.ndarray) -> int:
         """How many shards some rows lie in."""
-        stops = np.array([stop for _, stop in self._shards.ranges])
-        return len(np.unique(np.searchsorted(stops, rows, side="right")))
+        return len(self._shards.numbers_of(rows))
 
     @property
     def n_shards(self) -> int:
         return len(self._shards.ranges)
+
+    @property
+    def shards_mapped(self) -> int:
+        """How often a worker has mapped a shard, so far."""
+        return self._shards.loads
 
     def _pass(self, what: Callable[..., Any], mask: np.ndarray | None) -> list[Part]:
         """what(engine, mask) of every shard, in their order; the rows they counted are checked."""
         keep = self.remaining if mask is None else mask
         shards = self._shards
         mapped = shards.mapped()
-        futures = shards.map(
-            tasks.summed, mapped, shards.left_out(keep), epoch=shards.epoch, what=what
-        )
+        futures = shards.map(tasks.summed, mapped, shards.left_out(keep), shards.epochs, what=what)
         return self._checked(shards.results(futures), keep)
 
     def _checked(self, parts: list[Part], keep: np.ndarray) -> list[Part]:
@@ -159,6 +163,11 @@ class DaskEngine(Engine):
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return self._summed(tasks.Hessian(W, self.precise), mask)[0]
 
+    def radius(self) -> float | None:
+        parts = self._pass(tasks.longest, None)
+        self.rows_read += sum(part.rows for part in parts)
+        return power_of_two_above(sqrt(max(part.sums[0] for part in parts)))
+
     def gram_sum(self, mask: np.ndarray | None = None) -> np.ndarray:
         return _added(self._pass(tasks.gram, mask))[0]
 
@@ -172,9 +181,7 @@ class DaskEngine(Engine):
         keep = (self.remaining if mask is None else mask).copy()
         shards = self._shards
         mapped = shards.mapped()
-        evaluated = shards.map(
-            tasks.evaluate, mapped, shards.left_out(keep), epoch=shards.epoch, W=W
-        )
+        evaluated = shards.map(tasks.evaluate, mapped, shards.left_out(keep), shards.epochs, W=W)
         found = shards.results(shards.map(tasks.totals, evaluated))
         values, gradients = _added(self._checked(found, keep))
         self.rows_read += int(np.count_nonzero(keep))
@@ -197,6 +204,9 @@ class SparseDaskEngine(ProductsOnly, DaskEngine):
 
     def beside(self, rows: Rows) -> Engine:
         return SparseEngine(rows, self.classes)
+
+    def radius(self) -> float | None:
+        return None
 
     def _read(self, rows: np.ndarray) -> Rows:
         whole = self.files.rows(0, len(self), self.intercept, self.loss)

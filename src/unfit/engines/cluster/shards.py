@@ -1,6 +1,7 @@
-"""The rows of an engine as the cluster has them: mapped shard by shard, in one epoch at a time.
+"""The rows of an engine as the cluster has them: mapped shard by shard, evenly over its threads.
 
-May know Dask.
+Every shard has an epoch: how often rows of it have left. A shard whose rows leave is mapped anew,
+and no other. May know Dask.
 """
 
 import uuid
@@ -10,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from distributed import Client, Future
+from distributed import Future
 
 from unfit.engines.cluster import tasks
 from unfit.engines.cluster.connection import Cluster
@@ -19,34 +20,43 @@ from unfit.row_files import RowFiles
 
 SHARDS_PER_THREAD = 3
 _LEAST = 1024  # rows of a shard, where that is for us to say
-_IN_TURN = 64  # shards that are mapped one after another; chance spreads more of them well enough
+_ANYWHERE = ""  # the home of a shard that is mapped by whoever was there
 
 
 class Shards:
     """The rows of an engine and of those that share them, as the cluster has them.
 
-    gone: rows that the deletion list names, whom no task may count. epoch: how often it has grown;
-    what was mapped in another epoch is not used any more.
+    gone: rows that the deletion list names, whom no task may count. loads: how many shards were
+    mapped so far.
     """
 
     def __init__(self, cluster: Cluster, files: RowFiles, template: Shard) -> None:
         self.cluster, self.files = cluster, files
         self.gone = np.zeros(files.n, np.bool_)
-        self._here = np.ones(files.n, np.bool_)  # all others
-        self.epoch = 0
+        self.loads = 0
         self._template = template
         self._ranges: list[tuple[int, int]] | None = None
-        self._mapped: tuple[tuple[int, int], list[Future]] | None = None
+        self._epochs: dict[int, int] = {}  # by the number of the shard; 0 for all others
+        self._connection = 0
+        self._mapped: dict[int, Future] = {}
+        self._homes: dict[int, str] = {}  # where each was mapped, by the address of the worker
+        # Released when the next tasks are on their way: workers get no message before those.
+        self._last: list[Future] = []
 
     def leave(self, rows: np.ndarray) -> None:
-        """Rows are on the deletion list, or were zeroed in the files: shards are mapped anew."""
+        """Rows are on the deletion list, or were zeroed in the files: their shards, and no others,
+        are mapped anew."""
         self.gone[rows] = True
-        self._here[rows] = False
-        self.epoch += 1
-        self._mapped = None
+        self._last = []
+        if self._ranges is None:  # and nothing is mapped
+            return
+        for number in self.numbers_of(rows):
+            self._epochs[number] = self._epochs.get(number, 0) + 1
+            self._mapped.pop(number, None)
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
+        """The rows of every shard, from start to stop: as many in each."""
         if self._ranges is None:
             n, wanted = self.files.n, self.cluster.settings.shards
             if wanted is None:
@@ -56,54 +66,100 @@ class Shards:
             self._ranges = list(pairwise(cuts))
         return self._ranges
 
+    @property
+    def epochs(self) -> list[int]:
+        """Of every shard."""
+        return [self._epochs.get(number, 0) for number in range(len(self.ranges))]
+
+    def numbers_of(self, rows: np.ndarray) -> list[int]:
+        """The shards that some rows lie in."""
+        stops = np.array([stop for _, stop in self.ranges])
+        return [int(i) for i in np.unique(np.searchsorted(stops, rows, side="right"))]
+
     def mapped(self) -> list[Future]:
-        """Every shard, mapped by some worker.
+        """Every shard, mapped by some worker. A pass is as slow as the worker with the most of
+        them, so each maps as many as it has threads for; when workers come or go, shards move."""
+        self.cluster.client()
+        ranges = self.ranges
+        if self._connection != self.cluster.connections:
+            self._connection, self._mapped = self.cluster.connections, {}
+        homes = spread(len(ranges), self.cluster.workers(), self._homes)
+        moved = {i for i, home in homes.items() if self._homes.get(i) != home}
+        due = [i for i in range(len(ranges)) if i not in self._mapped or i in moved]
+        if due:
+            self._map(due, homes)
+        return [self._mapped[number] for number in range(len(ranges))]
 
-        A pass is as slow as the worker with the most of them.
-        """
-        client, ranges = self.cluster.client(), self.ranges
-        known = self.cluster.connections, self.epoch
-        if self._mapped is None or self._mapped[0] != known:
-            numbers = range(len(ranges))
-            if len(ranges) <= _IN_TURN:
-                self._mapped = known, self._loaded_in_turn(client)
-            else:
-                self._mapped = known, [self._load(client, number) for number in numbers]
-        return self._mapped[1]
+    def _map(self, due: Sequence[int], homes: dict[int, str]) -> None:
+        """Home is a wish. The scheduler never runs a task whose home died when no worker was left,
+        so a load that is not done when its home goes is made anew without one, and one that is
+        done has no home any more: it can be computed again anywhere."""
+        made = {number: self._load(number, homes.get(number)) for number in due}
+        needed = {homes[number] for number in due if number in homes}
+        if self.cluster.wait(list(made.values()), needed):
+            self._homes |= {number: homes.get(number, _ANYWHERE) for number in due}
+        else:
+            made = {number: self._load(number, None) for number in due}
+            self.cluster.wait(list(made.values()))
+            self._homes |= dict.fromkeys(due, _ANYWHERE)
+        self.cluster.run_anywhere(list(made.values()))
+        self._mapped |= made
+        self.loads += len(due)
 
-    def _loaded_in_turn(self, client: Client) -> list[Future]:
-        """One after another: among idle workers the scheduler goes round, more or less."""
-        made: list[Future] = []
-        for number in range(len(self.ranges)):
-            made.append(self._load(client, number))
-            self.cluster.wait(made[-1:])
-        return made
-
-    def _load(self, client: Client, number: int) -> Future:
-        """No worker is named: a task that prefers one that has died is never run."""
+    def _load(self, number: int, home: str | None) -> Future:
         start, stop = self.ranges[number]
+        epoch = self._epochs.get(number, 0)
         shard = replace(self._template, number=number, start=start, stop=stop)
         left_out = LeftOut.of(self.gone[start:stop])
-        key = f"unfit-load-{number}-{self.epoch}-{uuid.uuid4().hex}"
-        return client.submit(tasks.load, shard, self.epoch, left_out, key=key)
+        key = f"unfit-load-{number}-{epoch}-{uuid.uuid4().hex}"
+        wish = {} if home is None else {"workers": [home], "allow_other_workers": True}
+        return self.cluster.submitted(
+            lambda client: client.submit(tasks.load, shard, epoch, left_out, key=key, **wish)
+        )
 
     def map(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> list[Future]:
         """One task a shard."""
         name = f"unfit-{task.__name__}-{uuid.uuid4().hex}"
-        futures = self.cluster.client().map(task, *each, key=name, pure=False, **shared)
-        return list(futures)
+        self._last = self.cluster.submitted(
+            lambda client: list(client.map(task, *each, key=name, pure=False, **shared))
+        )
+        return list(self._last)
 
     def results(self, futures: Sequence[Future]) -> list[Any]:
         """What tasks return; after a failure, shards are mapped anew by whoever tries again."""
         try:
             return self.cluster.results(futures)
         except BaseException:
-            self._mapped = None
+            self._mapped = {}
             raise
 
     def left_out(self, mask: np.ndarray) -> list[LeftOut]:
         """Those who do not count in a pass although their shards have them."""
-        if np.array_equal(mask, self._here):
-            return [LeftOut.nobody()] * len(self.ranges)
-        out = self._here & ~mask
-        return [LeftOut.of(out[start:stop]) for start, stop in self.ranges]
+        return [self._out_of(slice(start, stop), mask) for start, stop in self.ranges]
+
+    def _out_of(self, part: slice, mask: np.ndarray) -> LeftOut:
+        out = ~(self.gone[part] | mask[part])
+        return LeftOut.of(out) if out.any() else LeftOut.nobody()
+
+
+def spread(shards: int, threads: dict[str, int], before: dict[int, str]) -> dict[int, str]:
+    """The worker of each shard, so that all threads have as many: in the order of the addresses,
+    except that whoever has one already keeps it where that is not too many. threads: of each
+    worker; nobody has a home where there are no workers."""
+    names = sorted(name for name, count in threads.items() if count > 0)
+    total = sum(threads[name] for name in names)
+    room, upto = {}, 0
+    for name in names:
+        first, upto = upto, upto + threads[name]
+        room[name] = shards * upto // total - shards * first // total
+    homes: dict[int, str] = {}
+    for number in range(shards):
+        name = before.get(number, _ANYWHERE)
+        if room.get(name, 0) > 0:
+            homes[number] = name
+            room[name] -= 1
+    free = iter([name for name in names for _ in range(room[name])])
+    for number in range(shards if names else 0):
+        if number not in homes:
+            homes[number] = next(free)
+    return homes

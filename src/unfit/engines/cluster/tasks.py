@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from unfit.core.kernels.parallel import limited_threads
 from unfit.core.kernels.sparse import count_columns
 from unfit.core.losses import Loss
-from unfit.core.objective import Rows
+from unfit.core.objective import Rows, longest_square
 from unfit.core.sparse_rows import SparseRows
 from unfit.engines.base import Engine
 from unfit.engines.cluster.settings import installed_version
@@ -71,13 +71,13 @@ class LeftOut:
     def none(self) -> bool:
         return not self.packed and len(self.array) == 0
 
-    def mask(self, n: int) -> np.ndarray:
-        """True where a row is left out, (n,)."""
+    def taken_from(self, mask: np.ndarray) -> np.ndarray:
+        """A copy of a mask (n,), False where a row is left out."""
         if self.packed:
-            return np.unpackbits(self.array, count=n).astype(np.bool_)
-        out = np.zeros(n, np.bool_)
-        out[self.array] = True
-        return out
+            return mask & ~np.unpackbits(self.array, count=len(mask)).view(np.bool_)
+        kept = mask.copy()
+        kept[self.array] = False
+        return kept
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Loaded:
         self.engine: CpuEngine | SparseEngine = kind(rows, shard.n_classes)
         self._live = shard.files.live(shard.start, shard.stop).view(np.bool_)
         self._n_live = int(np.count_nonzero(self._live))
-        self.base = self._live & ~left_out.mask(len(shard))
+        self.base = left_out.taken_from(self._live)
         self.n = int(np.count_nonzero(self.base))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -118,7 +118,7 @@ class Loaded:
             )
         if more.none():
             return (None if self.n == len(self.shard) else self.base), self.n
-        mask = self.base & ~more.mask(len(self.shard))
+        mask = more.taken_from(self.base)
         return mask, int(np.count_nonzero(mask))
 
     def require_live(self) -> None:
@@ -191,7 +191,7 @@ def spilling(who: str, key: str) -> str:
 
 
 def summed(
-    loaded: Loaded, more: LeftOut, *, epoch: int, what: Callable[[Engine, np.ndarray | None], Any]
+    loaded: Loaded, more: LeftOut, epoch: int, *, what: Callable[[Engine, np.ndarray | None], Any]
 ) -> Part:
     """what(engine, mask) over the rows that count."""
     mask, rows = loaded.kept(epoch, more)
@@ -223,6 +223,12 @@ def gram(engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
     return [engine.gram_sum(mask)]
 
 
+def longest(engine: Engine, mask: np.ndarray | None) -> list[float]:
+    """At least the square of the length of every row."""
+    assert isinstance(engine, CpuEngine)
+    return [longest_square(engine.rows, mask)]
+
+
 def column_counts(engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
     """How many rows have a value in each column."""
     assert isinstance(engine, SparseEngine)
@@ -244,7 +250,7 @@ class OfBlocks:
         return [self.function(engine.take(part)) for part in parts]
 
 
-def evaluate(loaded: Loaded, more: LeftOut, *, epoch: int, W: np.ndarray) -> Evaluated:
+def evaluate(loaded: Loaded, more: LeftOut, epoch: int, *, W: np.ndarray) -> Evaluated:
     return Evaluated(loaded, more, epoch, W)
 
 

@@ -1,0 +1,82 @@
+"""Shards lie evenly over a cluster, and only those whose rows leave are mapped anew."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed", reason="Dask is not installed: pip install unfit[cluster]")
+
+import unfit
+from unfit.engines.cluster.shards import spread
+
+
+def counts(homes):
+    return {name: list(homes.values()).count(name) for name in set(homes.values())}
+
+
+@pytest.mark.parametrize("shards", [1, 2, 5, 6, 7, 48])
+def test_every_thread_has_as_many(shards):
+    threads = {"b": 4, "a": 1, "c": 3}
+    found = counts(spread(shards, threads, {}))
+    for name, count in found.items():
+        assert abs(count - shards * threads[name] / 8) < 1
+    assert sum(found.values()) == shards
+
+
+def test_who_has_a_shard_keeps_it():
+    before = spread(6, {"a": 1, "b": 1}, {})
+    assert spread(6, {"a": 1, "b": 1}, before) == before
+    after = spread(6, {"b": 1, "c": 1}, before)  # c has come in the place of a
+    assert counts(after) == {"b": 3, "c": 3}
+    assert all(after[i] == "b" for i in range(6) if before[i] == "b")
+    alone = spread(6, {"b": 1}, before)
+    assert counts(alone) == {"b": 6}
+    again = spread(6, {"b": 1, "c": 1}, alone)
+    assert counts(again) == {"b": 3, "c": 3}
+
+
+def test_without_workers_nobody_has_a_home():
+    assert spread(6, {}, {0: "a"}) == {}
+    assert spread(6, {"a": 0}, {}) == {}
+
+
+def fitted(cluster, **settings):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((8000, 10)).astype(np.float32)
+    y = (X @ rng.standard_normal(10) + rng.standard_normal(8000) > 0).astype(int)
+    return unfit.LogisticRegression("newton", engine=cluster.engine(**settings)).fit(X, y)
+
+
+def test_both_workers_map_as_many(cluster):
+    data = fitted(cluster, shards=8)._data
+    data.gradient_sum(np.zeros((1, data.d)))
+    shards = data._shards
+    places = shards.cluster.client().who_has(list(shards.mapped()))
+    assert sorted(counts({k: w[0] for k, w in places.items()}).values()) == [4, 4]
+
+
+def test_only_the_shards_of_the_forgotten_are_mapped_anew(cluster):
+    data = fitted(cluster, shards=8)._data
+    W = np.zeros((1, data.d))
+    data.gradient_sum(W)
+    before = data.shards_mapped
+    data.gradient_sum(W)
+    assert data.shards_mapped == before
+    data.forget(np.array([5, 900, 7999]))  # of the first and of the last shard
+    data.gradient_sum(W)
+    assert data.shards_mapped == before + 2
+    data.erase(np.array([5]))
+    data.gradient_sum(W)
+    assert data.shards_mapped == before + 3
+
+
+def test_labels_that_are_class_codes_stay_in_the_file(cluster, tmp_path):
+    data = fitted(cluster, folder=str(tmp_path))._data
+    rows = [data.files.rows(0, 8000, True, data.loss, in_place=one) for one in (False, True)]
+    np.testing.assert_array_equal(rows[0].codes, rows[1].codes)
+    assert rows[0].codes.flags.owndata
+    assert not rows[1].codes.flags.owndata
+    other = replace(data.files, class_of_label=(1, 0))
+    swapped = other.rows(0, 8000, True, data.loss, in_place=True).codes
+    np.testing.assert_array_equal(swapped, 1 - rows[0].codes)
