@@ -156,13 +156,16 @@ class SparseMatrix:
         blocks = PRODUCTS * math.ceil(vectors / self._at_once) * _cost(min(vectors, self._at_once))
         return math.ceil((blocks + _MAKING) / _cost(k))
 
-    def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
+    def evaluate(
+        self, W: np.ndarray, weights: np.ndarray | None = None, margins: np.ndarray | None = None
+    ) -> "Evaluation":
         """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
 
-        Rows are read once, and so is their transpose if that is needed.
+        Rows are read once, and so is their transpose if that is needed. margins (n,): of one
+        problem, if they are known; they become part of what is found.
         """
         if self.in_one_reading(len(W)):
-            return self._evaluate_one(W, weights)
+            return self._evaluate_one(W, weights, margins)
         rows, (k, _) = self.rows, W.shape
         n, width = len(rows), padded(k)
         table = to_columns(W)
@@ -208,10 +211,12 @@ class SparseMatrix:
         results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
         return results <= _SMALL * self.rows.nbytes
 
-    def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
+    def _evaluate_one(
+        self, W: np.ndarray, weights: np.ndarray | None, margins: np.ndarray | None
+    ) -> "Evaluation":
         w = np.ascontiguousarray(W[0], dtype=np.float64)
-        value, gradient, curvatures = self.hot_columns.value_gradient(w, weights)
-        return Evaluation(np.array([value]), gradient[None], curvatures)
+        one = self.hot_columns.value_gradient(w, weights, margins)
+        return Evaluation(np.array([one.value]), one.gradient[None], one.curvatures, one.margins)
 
     def _product_of_one(self, curvatures: np.ndarray, problem: int, V: np.ndarray) -> np.ndarray:
         v = np.ascontiguousarray(V[0])
@@ -234,18 +239,23 @@ class SparseMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Data terms at some weights: values (k,), gradients (k, d), curvatures (n, k)."""
+    """Data terms at some weights: values (k,), gradients (k, d), curvatures (n, k).
+
+    margins (n,): of one problem, where its rows are read once; 0 of rows without weight.
+    """
 
     values: np.ndarray
     gradients: np.ndarray
     curvatures: np.ndarray
+    margins: np.ndarray | None = None
 
     def without(self, rows: SparseRows, places: np.ndarray, W: np.ndarray) -> "Evaluation":
         """At the same weights W without some rows, which are at these places; no pass."""
         values, gradients = rows.value_gradient(W)
         curvatures = self.curvatures.copy()
         curvatures[places] = 0.0
-        return Evaluation(self.values - values, self.gradients - gradients, curvatures)
+        left = self.values - values, self.gradients - gradients
+        return Evaluation(*left, curvatures, self.margins)
 
 
 def _cost(vectors: int) -> float:

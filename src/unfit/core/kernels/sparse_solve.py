@@ -18,6 +18,7 @@ Share = tuple[int, int]
 System = tuple[np.ndarray, int, float, bool, np.ndarray]
 Guide = tuple[np.ndarray, np.ndarray, float]  # Q (r, d), change (r, r), scale
 Vectors = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x, left, direction, image; (d,)
+Carried = tuple[np.ndarray, np.ndarray]  # X direction, and the margins there; (n,), or empty
 # the barrier; sums of each thread (threads, COMPONENTS + r); products taken and indefinite (2,)
 Shared = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -31,17 +32,19 @@ def solve_one(
     rows: Stored,
     system: System,
     guide: Guide,
-    vectors: Vectors,
+    moved: tuple[Vectors, Carried],
     shared: Shared,
     thread: tuple[int, np.ndarray, Share, Share, float, int],
 ) -> None:
     """Solve until |left|^2 <= enough; left is the right-hand side at first, and x is zero.
 
-    thread: its number, the tables of all (threads, 2 d), its rows, its columns, enough, and the
-    most products. A direction without positive curvature, which is rounding, ends it: x stays, or
-    is the first direction.
+    Margins that are carried along lose X x: every product knows X direction, so that those at the
+    weights less x cost no pass. thread: its number, the tables of all (threads, 2 d), its rows, its
+    columns, enough, and the most products. A direction without positive curvature, which is
+    rounding, ends it: x stays, or is the first direction.
     """
     curvatures, problem, ridge, intercept, places = system
+    vectors, carried = moved
     x, _, direction, image = vectors
     meeting, sums, results = shared
     t, tables, own_rows, columns, enough, most = thread
@@ -51,7 +54,7 @@ def solve_one(
     met = _turned(vectors, shared, columns, 0.0, met)
     while along > 0.0 and taken < most:
         fill(direction, places, tables[t])
-        add_product(rows, (curvatures, problem), tables[t], intercept, own_rows)
+        add_product(rows, (curvatures, problem), tables[t], intercept, carried[0], own_rows)
         met += threads
         meet(meeting, met)
         sums[t, CURVATURE] = _collect(tables, places, ridge, direction, image, columns)
@@ -62,8 +65,10 @@ def solve_one(
         if curvature <= 0.0:
             if taken == 1:
                 x[columns[0] : columns[1]] = direction[columns[0] : columns[1]]
+                _carry(carried, 1.0, own_rows)
             break
         sums[t, SQUARES] = _advance(vectors, along / curvature, columns)
+        _carry(carried, along / curvature, own_rows)
         before = along
         met = _guided(guide, vectors, shared, columns, t, met)
         if _total(sums, SQUARES) <= enough:
@@ -115,6 +120,15 @@ def _advance(vectors: Vectors, step: float, columns: Share) -> float:
         left[j] = rest
         total += rest * rest
     return total
+
+
+@njit(**KERNEL)
+def _carry(carried: Carried, step: float, rows: Share) -> None:
+    """margins -= step X direction, of a thread's own rows."""
+    images, margins = carried
+    if images.size:
+        for i in range(rows[0], rows[1]):
+            margins[i] -= step * images[i]
 
 
 @njit(**KERNEL)
