@@ -23,7 +23,7 @@ from unfit.core.kernels.vectors import by_threads
 MOST = 16  # directions
 FEWEST = 4  # with less it is not worth while
 MORE = 4  # that are looked for besides, and dropped
-_ROUNDS = 2
+_ROUNDS = 3
 PRODUCTS = _ROUNDS + 1  # with MOST + MORE vectors each, that a basis costs
 
 Gram = Callable[[np.ndarray], np.ndarray]  # V (j, d) -> V X^T X

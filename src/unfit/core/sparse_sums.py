@@ -29,7 +29,14 @@ from unfit.core.kernels.sparse import (
     weighted_margins,
 )
 from unfit.core.objective import positive_codes
-from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
+from unfit.core.sparse_rows import (
+    SMALL_INDEX,
+    SparseRows,
+    in_shares,
+    shares_of,
+    threads_for,
+    to_columns,
+)
 
 _SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
 _LARGE = 1 << 28  # bytes of rows, of which no transpose is made for a basis alone
@@ -136,9 +143,12 @@ class SparseMatrix:
 
     @property
     def _directions(self) -> int:
-        """As many as take an eighth of the memory of the rows."""
-        most = self.rows.nbytes // (8 * 4 * max(1, self.rows.d, len(self.rows)))
-        return int(min(MOST, most))
+        """As many as take, with the rows' components along them, a quarter of the memory of the
+        rows; of large rows an eighth for the longer of the two."""
+        n, d = len(self.rows), self.rows.d
+        large = self.rows.nbytes > _LARGE
+        each = 2 * max(1, d, n) if large else max(1, n + d)
+        return int(min(MOST, self.rows.nbytes // (4 * 4 * each)))
 
     @property
     def _at_once(self) -> int:
@@ -208,7 +218,7 @@ class SparseMatrix:
         """
         if vectors != 1 or (self._has_transpose and "hot_columns" not in self.__dict__):
             return False
-        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
+        results = threads_for(self.rows.indptr, 1) * self.rows.d * 16
         return results <= _SMALL * self.rows.nbytes
 
     def _evaluate_one(

@@ -150,7 +150,7 @@ class SparseEngine(ProductsOnly):
 
     def forget(self, rows: np.ndarray) -> None:
         if self._values_in_columns is not None:
-            left = np.bincount(self.take(rows).indices, minlength=self.rows.shape[1])
+            left = np.bincount(self.rows.columns_of(rows), minlength=self.rows.shape[1])
             self._values_in_columns = self._values_in_columns - left
         super().forget(rows)
 
@@ -163,9 +163,9 @@ class SparseEngine(ProductsOnly):
             counts, gone = np.zeros(self.rows.shape[1], np.int64), np.flatnonzero(~self.remaining)
             count_columns(self.rows.indices, counts)
             if gone.size:
-                counts -= np.bincount(self.take(gone).indices, minlength=len(counts))
+                counts -= np.bincount(self.rows.columns_of(gone), minlength=len(counts))
             self._values_in_columns = counts
-        columns, values = np.unique(self.take(rows).indices, return_counts=True)
+        columns, values = np.unique(self.rows.columns_of(rows), return_counts=True)
         return np.asarray(columns[self._values_in_columns[columns] == values])
 
     def take(self, rows: np.ndarray) -> SparseRows:
