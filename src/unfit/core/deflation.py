@@ -20,7 +20,7 @@ import numpy as np
 from unfit.core.kernels.deflation import add_components, add_inner, combine
 from unfit.core.kernels.vectors import by_threads
 
-MOST = 16  # directions
+MOST = 12  # directions
 FEWEST = 4  # with less it is not worth while
 MORE = 4  # that are looked for besides, and dropped
 _ROUNDS = 3

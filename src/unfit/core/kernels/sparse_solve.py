@@ -70,9 +70,11 @@ def solve_one(
         sums[t, SQUARES] = _advance(vectors, along / curvature, columns)
         _carry(carried, along / curvature, own_rows)
         before = along
-        met = _guided(guide, vectors, shared, columns, t, met)
+        met += threads
+        meet(meeting, met)
         if _total(sums, SQUARES) <= enough:
             break
+        met = _guided(guide, vectors, shared, columns, t, met)
         along = _total(sums, ALONG)
         met = _turned(vectors, shared, columns, along / before, met)
     if t == 0:
@@ -144,11 +146,7 @@ def _guided(
         sums[t, COMPONENTS + a] = 0.0
     for start in range(columns[0], columns[1], _BLOCK):
         rest = left[start : min(start + _BLOCK, columns[1])]
-        for a in range(r):
-            one, total = Q[a, start : start + rest.size], 0.0
-            for j in range(rest.size):
-                total += rest[j] * one[j]
-            sums[t, COMPONENTS + a] += total
+        _add_components(Q, start, rest, sums[t, COMPONENTS:])
     met += threads
     meet(meeting, met)
     back = np.zeros(r)
@@ -160,6 +158,50 @@ def _guided(
     met += threads
     meet(meeting, met)
     return met
+
+
+@njit(**KERNEL)
+def _add_components(Q: np.ndarray, start: int, rest: np.ndarray, out: np.ndarray) -> None:
+    """out += Q rest, rest from column `start` on; four directions at a time, so that the vector is
+    loaded once for them."""
+    r, stop = Q.shape[0], start + rest.size
+    whole = r // 4 * 4
+    for a in range(0, whole, 4):
+        one, two = Q[a, start:stop], Q[a + 1, start:stop]
+        three, four = Q[a + 2, start:stop], Q[a + 3, start:stop]
+        s = t = u = v = 0.0
+        for j in range(rest.size):
+            x = rest[j]
+            s += x * one[j]
+            t += x * two[j]
+            u += x * three[j]
+            v += x * four[j]
+        out[a] += s
+        out[a + 1] += t
+        out[a + 2] += u
+        out[a + 3] += v
+    for a in range(whole, r):
+        one, s = Q[a, start:stop], 0.0
+        for j in range(rest.size):
+            s += rest[j] * one[j]
+        out[a] += s
+
+
+@njit(**KERNEL)
+def _add_directions(Q: np.ndarray, start: int, weights: np.ndarray, out: np.ndarray) -> None:
+    """out += Q^T weights, out from column `start` on; four directions at a time."""
+    r, stop = Q.shape[0], start + out.size
+    whole = r // 4 * 4
+    for a in range(0, whole, 4):
+        one, two = Q[a, start:stop], Q[a + 1, start:stop]
+        three, four = Q[a + 2, start:stop], Q[a + 3, start:stop]
+        s, t, u, v = weights[a], weights[a + 1], weights[a + 2], weights[a + 3]
+        for j in range(out.size):
+            out[j] += (s * one[j] + t * two[j]) + (u * three[j] + v * four[j])
+    for a in range(whole, r):
+        one, s = Q[a, start:stop], weights[a]
+        for j in range(out.size):
+            out[j] += s * one[j]
 
 
 @njit(**KERNEL)
@@ -178,10 +220,7 @@ def _combine(
         new = image[start : start + rest.size]
         for j in range(rest.size):
             new[j] = scale * rest[j]
-        for a in range(Q.shape[0]):
-            one, weight = Q[a, start : start + rest.size], back[a]
-            for j in range(rest.size):
-                new[j] += weight * one[j]
+        _add_directions(Q, start, back, new)
         for j in range(rest.size):
             total += rest[j] * new[j]
     return total
