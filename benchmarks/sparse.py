@@ -20,7 +20,7 @@ from .sections import Row, seconds
 
 AUTHORS = 100
 TIMES = 3  # of which the fastest counts, ours and theirs
-TOL = 3e-10  # of the gradient per row, after an author left
+TOL = 4e-10  # of the gradient per row, after an author left: a hundredth of what newton-cg leaves
 _NAME = "newsgroups"
 
 
@@ -122,7 +122,7 @@ def _forget(posts: Posts, classes: int) -> Row:
     for at, rows in enumerate(posts.of_author):
         with rewound(clf, rows) as rewind:
             ours.append(best_of(TIMES, lambda rows=rows: clf.unlearn(rows), rewind))
-            left.append(_residual(clf))
+            left.append(_residual(clf, posts.X, targets, rows))
         if at % every:
             continue
         keep = np.ones(len(labels), bool)
@@ -145,7 +145,13 @@ def _forget(posts: Posts, classes: int) -> Row:
     )
 
 
-def _residual(clf: unfit.LogisticRegression) -> float:
-    """|gradient| per row, of all problems together."""
-    W, n = clf._state.weights, clf.n_remaining_
-    return float(np.linalg.norm(clf._data.gradient_sum(W) + clf.l2 * n * W)) / n
+def _residual(
+    clf: unfit.LogisticRegression, X: scipy_sparse.csr_array, targets: np.ndarray, gone: np.ndarray
+) -> float:
+    """|gradient| per row of the others, of all problems together; by SciPy, in float64."""
+    keep = np.ones(X.shape[0])
+    keep[gone] = 0.0
+    W, n = clf._state.weights, keep.sum()
+    slopes = keep * (1 / (1 + np.exp(-(X @ W[:, :-1].T + W[:, -1]).T)) - targets)
+    gradients = np.hstack([(X.T @ slopes.T).T, slopes.sum(axis=1, keepdims=True)])
+    return float(np.linalg.norm(gradients + clf.l2 * n * W) / n)

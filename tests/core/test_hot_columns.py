@@ -1,5 +1,7 @@
 """One vector and sparse rows, in the order of common columns, against SciPy and dense rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,7 @@ from sparse_problems import sparse_and_dense
 
 from unfit.core import sparse_sums
 from unfit.core.deflation import MORE, PRODUCTS
-from unfit.core.hot_columns import HotColumns
+from unfit.core.hot_columns import HotColumns, OneSystem
 from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
 from unfit.core.objective import value_gradient_sum
 from unfit.core.sparse_rows import make_rows
@@ -65,12 +67,49 @@ def test_values_and_gradients_are_those_of_dense_rows(kind, intercept):
     rng = np.random.default_rng(3)
     w, mask = rng.standard_normal(rows.d), rng.random(len(rows)) < 0.7
     dense = make_rows(rows.X.toarray().astype(np.float64), rows.codes, intercept)
-    value, gradient, curvatures = HotColumns.of(rows).value_gradient(w, mask.astype(np.float64))
+    hot, weights = HotColumns.of(rows), mask.astype(np.float64)
+    margins = dense.margins(w[None])[:, 0]
     values, gradients = value_gradient_sum(dense, w[None], mask)
-    assert value == pytest.approx(values[0], rel=1e-12)
-    np.testing.assert_allclose(gradient, gradients[0], rtol=1e-11, atol=1e-11)
-    expected = dense.curvatures(w[None]) * mask[:, None]
-    np.testing.assert_allclose(curvatures, expected, rtol=1e-12, atol=1e-15)
+    for known in (None, margins.copy()):
+        found = hot.value_gradient(w, weights, known)
+        assert found.value == pytest.approx(values[0], rel=1e-12)
+        np.testing.assert_allclose(found.gradient, gradients[0], rtol=1e-11, atol=1e-11)
+        expected = dense.curvatures(w[None]) * mask[:, None]
+        np.testing.assert_allclose(found.curvatures, expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found.margins, margins * mask, rtol=1e-12, atol=1e-14)
+
+
+def test_margins_that_are_known_are_not_computed_again():
+    """The weights are then not looked at: margins of others lead to the gradient there."""
+    rows, rng = _rows("different", True), np.random.default_rng(6)
+    w, other = rng.standard_normal((2, rows.d))
+    hot = HotColumns.of(rows)
+    there = hot.value_gradient(other, None)
+    found = hot.value_gradient(w, None, there.margins.copy())
+    np.testing.assert_allclose(found.gradient, there.gradient, rtol=1e-13)
+
+
+@pytest.mark.parametrize("most", [1, 3, 50])
+@pytest.mark.parametrize("kind", ["alike", "different"])
+def test_a_solution_comes_with_the_margins_it_leads_to(kind, most):
+    rows, rng = _rows(kind, True), np.random.default_rng(7)
+    X, w = _with_intercept(rows), rng.standard_normal(rows.d)
+    curvatures = rng.random((len(rows), 1))
+    curvatures[::5] = 0.0  # rows on a flat part of their loss move, too
+    guide = np.zeros((0, rows.d), np.float32), np.zeros((0, 0)), 1.0
+    system = OneSystem(
+        curvatures=curvatures, problem=0, ridge=2.0, guide=guide, margins=np.asarray(X @ w)
+    )
+    before = system.margins.copy()
+    hot = HotColumns.of(rows)
+    solved, margins = hot.solve(system, rng.standard_normal((1, rows.d)), 1e-9, most)
+    assert 0 < solved.products <= most
+    np.testing.assert_allclose(margins, X @ (w - solved.x[0]), rtol=1e-11, atol=1e-11)
+    np.testing.assert_array_equal(system.margins, before)
+    plain = replace(system, margins=None)
+    again, nothing = hot.solve(plain, solved.left * 0 + 1.0, 1e-9, most)
+    assert nothing is None
+    assert again.products > 0
 
 
 def test_columns_stand_in_the_order_of_how_many_rows_have_them():

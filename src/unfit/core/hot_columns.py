@@ -7,7 +7,9 @@ indices, numbered anew, with 16 bits where that is enough. Knows core.sparse_row
 core.conjugate_gradients and core.kernels.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from unfit.core.kernels.sparse_pairs import (
     relabel,
     values_of_rows,
 )
-from unfit.core.kernels.sparse_solve import COMPONENTS, Guide, solve_one
+from unfit.core.kernels.sparse_solve import COMPONENTS, Carried, Guide, Vectors, solve_one
 from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, shares_of
 
@@ -32,12 +34,26 @@ _SHORT = 1 << 16
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OneSystem:
-    """H = X^T D X + ridge I of one problem: curvatures (n, k) and which of them; its guide."""
+    """H = X^T D X + ridge I of one problem: curvatures (n, k) and which of them; its guide.
+
+    margins (n,): where the solution is to be subtracted from some weights, those there.
+    """
 
     curvatures: np.ndarray
     problem: int
     ridge: float
     guide: Guide
+    margins: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneEvaluation:
+    """The data terms of one problem: value, gradient (d,), curvatures (n, 1) and margins (n,)."""
+
+    value: float
+    gradient: np.ndarray
+    curvatures: np.ndarray
+    margins: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +65,7 @@ class HotColumns:
     indices: np.ndarray
     data: np.ndarray
     alike: bool
+    _tables: list[np.ndarray] = field(default_factory=list)  # that nobody uses at the moment
 
     @classmethod
     def of(cls, rows: SparseRows) -> "HotColumns":
@@ -84,42 +101,72 @@ class HotColumns:
         """sum curvature x (x.v) of a problem, (d,), by one reading of the rows; v (d,) of float32
         is summed in that precision."""
         rows, shares = self.rows, shares_of(self.rows.indptr, 1)
-        tables = np.empty((len(shares), 2 * rows.d), v.dtype)
+        weights, nowhere = (curvatures, problem), np.zeros(0)
+        with self._borrowed(len(shares), v.dtype) as tables:
 
-        def body(t: int) -> None:
-            fill(v, self.places, tables[t])
-            add_product(self.stored, (curvatures, problem), tables[t], rows.intercept, shares[t])
+            def body(t: int) -> None:
+                fill(v, self.places, tables[t])
+                add_product(self.stored, weights, tables[t], rows.intercept, nowhere, shares[t])
 
-        run_threads(body, len(shares))
-        return self._collected(tables)
+            run_threads(body, len(shares))
+            return self._collected(tables)
 
     def value_gradient(
-        self, w: np.ndarray, weights: np.ndarray | None
-    ) -> tuple[float, np.ndarray, np.ndarray]:
-        """The value, gradient (d,) and curvatures (n, 1) at w (d,); weights (n,) of the rows."""
+        self, w: np.ndarray, weights: np.ndarray | None, margins: np.ndarray | None = None
+    ) -> OneEvaluation:
+        """At w (d,); weights (n,) of the rows; margins (n,) there, if they are known, which saves
+        half of the work, and which become part of the result."""
         rows, shares = self.rows, shares_of(self.rows.indptr, 1)
-        values, tables = np.zeros((len(shares), 1)), np.empty((len(shares), 2 * rows.d))
+        known, values = margins is not None, np.zeros((len(shares), 1))
+        found = np.empty(len(rows)) if margins is None else margins
         curvatures = np.empty((len(rows), 1))
         labels = rows.codes, np.zeros(0) if weights is None else weights
         positive, loss = int(positive_codes(1)[0]), rows.loss.compiled
+        with self._borrowed(len(shares), np.dtype(np.float64)) as tables:
 
-        def body(t: int) -> None:
-            fill(w, self.places, tables[t])
-            problem = positive, tables[t], rows.intercept
-            totals = values[t], curvatures
-            add_value_gradient(self.stored, labels, loss, problem, totals, shares[t])
+            def body(t: int) -> None:
+                fill(w, self.places, tables[t])
+                problem = positive, tables[t], rows.intercept, known
+                totals = values[t], curvatures, found
+                add_value_gradient(self.stored, labels, loss, problem, totals, shares[t])
 
-        run_threads(body, len(shares))
-        return float(values.sum()), self._collected(tables), curvatures
+            run_threads(body, len(shares))
+            gradient = self._collected(tables)
+        return OneEvaluation(
+            value=float(values.sum()), gradient=gradient, curvatures=curvatures, margins=found
+        )
 
-    def solve(self, system: "OneSystem", rhs: np.ndarray, enough: float, most: int) -> Solved:
-        """x (1, d) with |rhs - H x| <= enough by conjugate gradients, at most so many products."""
+    def solve(
+        self, system: "OneSystem", rhs: np.ndarray, enough: float, most: int
+    ) -> tuple[Solved, np.ndarray | None]:
+        """x (1, d) with |rhs - H x| <= enough by conjugate gradients, at most so many products.
+
+        Besides, the margins of the system less X x, which are those where x is subtracted.
+        """
         if lengths(rhs)[0] <= enough:
-            return Solved(x=np.zeros(rhs.shape), left=np.array(rhs), products=0)
+            return Solved(x=np.zeros(rhs.shape), left=np.array(rhs), products=0), system.margins
+        shares, d = shares_of(self.rows.indptr, 1), self.rows.d
+        vectors = np.zeros(d), np.array(rhs[0], dtype=np.float64), np.zeros(d), np.empty(d)
+        carried = np.zeros(0), np.zeros(0)
+        if system.margins is not None:
+            carried = np.empty(len(self.rows)), system.margins.copy()
+        with self._borrowed(len(shares), np.dtype(np.float64)) as tables:
+            taken, indefinite = self._solved(system, (vectors, carried), tables, (enough**2, most))
+        solved = Solved(
+            x=vectors[0][None], left=vectors[1][None], products=taken, indefinite=bool(indefinite)
+        )
+        return solved, None if system.margins is None else carried[1]
+
+    def _solved(
+        self,
+        system: OneSystem,
+        moved: tuple[Vectors, Carried],
+        tables: np.ndarray,
+        until: tuple[float, int],
+    ) -> tuple[int, int]:
+        """Change vectors until they are the solution; products taken, and whether indefinite."""
         rows, shares = self.rows, shares_of(self.rows.indptr, 1)
         threads, d = len(shares), rows.d
-        vectors = np.zeros(d), np.array(rhs[0], dtype=np.float64), np.zeros(d), np.empty(d)
-        tables = np.empty((threads, 2 * d))
         whole = (
             system.curvatures,
             system.problem,
@@ -132,14 +179,28 @@ class HotColumns:
 
         def body(t: int) -> None:
             columns = d * t // threads, d * (t + 1) // threads
-            thread = t, tables, shares[t], columns, enough**2, most
-            solve_one(self.stored, whole, system.guide, vectors, shared, thread)
+            thread = t, tables, shares[t], columns, *until
+            solve_one(self.stored, whole, system.guide, moved, shared, thread)
 
         run_threads(body, threads, shared[0])
         taken, indefinite = shared[2].tolist()
-        return Solved(
-            x=vectors[0][None], left=vectors[1][None], products=taken, indefinite=bool(indefinite)
-        )
+        return taken, indefinite
+
+    @contextmanager
+    def _borrowed(self, threads: int, dtype: np.dtype) -> Iterator[np.ndarray]:
+        """Tables (threads, 2 d) that were used before, where there are: new memory costs a
+        fault of every page, which on short rows is a tenth of a pass."""
+        shape = threads, 2 * self.rows.d
+        try:
+            tables = self._tables.pop()
+        except IndexError:
+            tables = np.empty(shape, dtype)
+        if tables.shape != shape or tables.dtype != dtype:
+            tables = np.empty(shape, dtype)
+        try:
+            yield tables
+        finally:
+            self._tables[:] = [tables]
 
     def _collected(self, tables: np.ndarray) -> np.ndarray:
         out = np.empty(self.rows.d)

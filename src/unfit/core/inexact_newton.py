@@ -10,6 +10,7 @@ handed in.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,7 +34,7 @@ class _Point:
     gradient: np.ndarray
     products: Products
 
-    @property
+    @cached_property
     def residual(self) -> np.ndarray:
         return lengths(self.gradient)
 

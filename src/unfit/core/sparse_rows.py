@@ -64,15 +64,23 @@ class SparseRows(Rows):
         """The rows as kernels take them."""
         return self.indptr, self.indices, self.data
 
-    def take(self, index: np.ndarray) -> "SparseRows":
-        index = np.flatnonzero(index) if index.dtype == np.bool_ else index
+    def columns_of(self, index: np.ndarray) -> np.ndarray:
+        """The columns of the stored numbers of some rows, one row after the other."""
+        return self._parts_of(index)[1]
+
+    def _parts_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Copies of data, indices and indptr of some rows."""
         check_index(index, len(self))
         indptr = np.zeros(index.size + 1, np.int64)
-        np.cumsum(np.diff(self.indptr)[index], out=indptr[1:])
+        np.cumsum(self.indptr[index + 1] - self.indptr[index], out=indptr[1:])
         indices = np.empty(indptr[-1], self.indices.dtype)
         data = np.empty(indptr[-1], self.data.dtype)
         copy_rows(self.compressed, index, (indptr, indices, data))
-        X = _array((data, indices, indptr), (index.size, self.shape[1]))
+        return data, indices, indptr
+
+    def take(self, index: np.ndarray) -> "SparseRows":
+        index = np.flatnonzero(index) if index.dtype == np.bool_ else index
+        X = _array(self._parts_of(index), (index.size, self.shape[1]))
         weight = None if self.sample_weight is None else self.sample_weight[index]
         return replace(self, X=X, codes=self.codes[index], sample_weight=weight)
 
@@ -229,10 +237,15 @@ def to_columns(V: np.ndarray) -> np.ndarray:
     return table
 
 
+def threads_for(indptr: np.ndarray, vectors: int) -> int:
+    """How many threads a sum over rows is worth."""
+    stored = int(indptr[-1]) + len(indptr)
+    return min(available_threads(), 1 + stored * vectors // _WORTH_A_THREAD)
+
+
 def shares_of(indptr: np.ndarray, vectors: int) -> list[Share]:
     """Parts of about as many stored numbers, one a thread."""
-    stored = int(indptr[-1]) + len(indptr)
-    threads = min(available_threads(), 1 + stored * vectors // _WORTH_A_THREAD)
+    threads = threads_for(indptr, vectors)
     goals = np.arange(1, threads) * (int(indptr[-1]) / threads)
     cuts = [0, *np.searchsorted(indptr, goals).tolist(), len(indptr) - 1]
     return list(pairwise(cuts))

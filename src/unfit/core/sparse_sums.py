@@ -29,10 +29,17 @@ from unfit.core.kernels.sparse import (
     weighted_margins,
 )
 from unfit.core.objective import positive_codes
-from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, in_shares, shares_of, to_columns
+from unfit.core.sparse_rows import (
+    SMALL_INDEX,
+    SparseRows,
+    in_shares,
+    shares_of,
+    threads_for,
+    to_columns,
+)
 
 _SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
-_LARGE = 1 << 28  # bytes of rows, of which no transpose is made for a basis alone
+_LARGE = 1 << 28  # bytes of rows whose guide has less memory, and no transpose of its own
 _MAKING = 8.0  # products of one vector, that the transpose and orthogonal directions cost
 
 
@@ -131,19 +138,24 @@ class SparseMatrix:
     def _one_by_one(self) -> bool:
         """Whether vectors of a basis are multiplied one at a time: a transpose of large rows, made
         for a basis alone, would take more memory than all else and longer than the products."""
-        large = self.rows.nbytes > _LARGE and not self._has_transpose
-        return large and self.in_one_reading(1)
+        return self._large and not self._has_transpose and self.in_one_reading(1)
+
+    @property
+    def _large(self) -> bool:
+        return self.rows.nbytes > _LARGE
 
     @property
     def _directions(self) -> int:
-        """As many as take an eighth of the memory of the rows."""
-        most = self.rows.nbytes // (8 * 4 * max(1, self.rows.d, len(self.rows)))
-        return int(min(MOST, most))
+        """As many as take, with the rows' components along them, a quarter of the memory of the
+        rows; of large rows an eighth for the longer of the two."""
+        n, d = len(self.rows), self.rows.d
+        each = 2 * max(1, d, n) if self._large else max(1, n + d)
+        return int(min(MOST, self.rows.nbytes // (4 * 4 * each)))
 
     @property
     def _at_once(self) -> int:
-        """Vectors whose margins take an eighth of the memory of the rows."""
-        most = self.rows.nbytes // (8 * 8 * max(1, len(self.rows)))
+        """Vectors whose margins take a quarter of the memory of the rows; an eighth of large."""
+        most = self.rows.nbytes // ((8 if self._large else 4) * 8 * max(1, len(self.rows)))
         return int(max(LANES, most // LANES * LANES))
 
     def products_per_basis(self, k: int) -> int | None:
@@ -156,13 +168,16 @@ class SparseMatrix:
         blocks = PRODUCTS * math.ceil(vectors / self._at_once) * _cost(min(vectors, self._at_once))
         return math.ceil((blocks + _MAKING) / _cost(k))
 
-    def evaluate(self, W: np.ndarray, weights: np.ndarray | None = None) -> "Evaluation":
+    def evaluate(
+        self, W: np.ndarray, weights: np.ndarray | None = None, margins: np.ndarray | None = None
+    ) -> "Evaluation":
         """Values, gradients and curvatures at W (k, d); weights (n,): 0 leaves a row out.
 
-        Rows are read once, and so is their transpose if that is needed.
+        Rows are read once, and so is their transpose if that is needed. margins (n,): of one
+        problem, if they are known; they become part of what is found.
         """
         if self.in_one_reading(len(W)):
-            return self._evaluate_one(W, weights)
+            return self._evaluate_one(W, weights, margins)
         rows, (k, _) = self.rows, W.shape
         n, width = len(rows), padded(k)
         table = to_columns(W)
@@ -205,13 +220,15 @@ class SparseMatrix:
         """
         if vectors != 1 or (self._has_transpose and "hot_columns" not in self.__dict__):
             return False
-        results = len(shares_of(self.rows.indptr, 1)) * self.rows.d * 16
+        results = threads_for(self.rows.indptr, 1) * self.rows.d * 16
         return results <= _SMALL * self.rows.nbytes
 
-    def _evaluate_one(self, W: np.ndarray, weights: np.ndarray | None) -> "Evaluation":
+    def _evaluate_one(
+        self, W: np.ndarray, weights: np.ndarray | None, margins: np.ndarray | None
+    ) -> "Evaluation":
         w = np.ascontiguousarray(W[0], dtype=np.float64)
-        value, gradient, curvatures = self.hot_columns.value_gradient(w, weights)
-        return Evaluation(np.array([value]), gradient[None], curvatures)
+        one = self.hot_columns.value_gradient(w, weights, margins)
+        return Evaluation(np.array([one.value]), one.gradient[None], one.curvatures, one.margins)
 
     def _product_of_one(self, curvatures: np.ndarray, problem: int, V: np.ndarray) -> np.ndarray:
         v = np.ascontiguousarray(V[0])
@@ -234,18 +251,23 @@ class SparseMatrix:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Data terms at some weights: values (k,), gradients (k, d), curvatures (n, k)."""
+    """Data terms at some weights: values (k,), gradients (k, d), curvatures (n, k).
+
+    margins (n,): of one problem, where its rows are read once; 0 of rows without weight.
+    """
 
     values: np.ndarray
     gradients: np.ndarray
     curvatures: np.ndarray
+    margins: np.ndarray | None = None
 
     def without(self, rows: SparseRows, places: np.ndarray, W: np.ndarray) -> "Evaluation":
         """At the same weights W without some rows, which are at these places; no pass."""
         values, gradients = rows.value_gradient(W)
         curvatures = self.curvatures.copy()
         curvatures[places] = 0.0
-        return Evaluation(self.values - values, self.gradients - gradients, curvatures)
+        left = self.values - values, self.gradients - gradients
+        return Evaluation(*left, curvatures, self.margins)
 
 
 def _cost(vectors: int) -> float:

@@ -49,10 +49,22 @@ class _Known:
 
     def covers(self, W: np.ndarray, keep: np.ndarray) -> bool:
         """Whether all but a few of its rows are kept, and no others, at its weights."""
-        if not np.array_equal(self.weights, W) or (keep & ~self.mask).any():
+        if not _same(self.weights, W) or (keep & ~self.mask).any():
             return False
         left = np.count_nonzero(self.mask) - np.count_nonzero(keep)
         return bool(left <= _FEW * len(keep))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Ahead:
+    """Margins of one problem at weights that nobody asked for yet: those a step leads to."""
+
+    weights: np.ndarray
+    mask: np.ndarray
+    margins: np.ndarray
+
+    def covers(self, W: np.ndarray, keep: np.ndarray) -> bool:
+        return _same(self.weights, W) and not (keep & ~self.mask).any()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,6 +122,7 @@ class SparseEngine(ProductsOnly):
         self._at_model: _Known | None = None  # of the rows that remain, when they were asked for
         self._on_trial: _Known | None = None  # of a mask
         self._last: Evaluation | None = None  # whatever was asked for last
+        self._ahead: _Ahead | None = None  # where the step that was solved for last leads
         self._guide: _KeptGuide | None = None  # whatever was made last
         self._values_in_columns: np.ndarray | None = None  # of the rows that remain; when asked for
 
@@ -137,7 +150,7 @@ class SparseEngine(ProductsOnly):
 
     def forget(self, rows: np.ndarray) -> None:
         if self._values_in_columns is not None:
-            left = np.bincount(self.take(rows).indices, minlength=self.rows.shape[1])
+            left = np.bincount(self.rows.columns_of(rows), minlength=self.rows.shape[1])
             self._values_in_columns = self._values_in_columns - left
         super().forget(rows)
 
@@ -150,9 +163,9 @@ class SparseEngine(ProductsOnly):
             counts, gone = np.zeros(self.rows.shape[1], np.int64), np.flatnonzero(~self.remaining)
             count_columns(self.rows.indices, counts)
             if gone.size:
-                counts -= np.bincount(self.take(gone).indices, minlength=len(counts))
+                counts -= np.bincount(self.rows.columns_of(gone), minlength=len(counts))
             self._values_in_columns = counts
-        columns, values = np.unique(self.take(rows).indices, return_counts=True)
+        columns, values = np.unique(self.rows.columns_of(rows), return_counts=True)
         return np.asarray(columns[self._values_in_columns[columns] == values])
 
     def take(self, rows: np.ndarray) -> SparseRows:
@@ -164,25 +177,26 @@ class SparseEngine(ProductsOnly):
     def value_gradient_sum(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        found = self._evaluated(W, mask)
+        found = self._evaluated(W, mask).found
         return found.values.copy(), found.gradients.copy()
 
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Products]:
-        found = self._evaluated(W, mask)
-        return found.values.copy(), found.gradients.copy(), self._products(found)
+        known = self._evaluated(W, mask)
+        return known.found.values.copy(), known.found.gradients.copy(), _Sums(self, known)
 
     def factors(self, W: np.ndarray, mask: np.ndarray | None, ridge: Ridge) -> Sequence[Factor]:
-        found = self._evaluated(W, mask)
-        basis, products = self._matrix.basis, self._products(found)
+        known = self._evaluated(W, mask)
+        curvatures = known.found.curvatures
+        basis, products = self._matrix.basis, _Sums(self, known)
 
         def regularised(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
             return np.asarray(products(problems, V) + ridge * V)
 
         systems = Systems(
             products=regularised,
-            guide=unguided if basis is None else basis.guide(found.curvatures, _number(ridge)),
+            guide=unguided if basis is None else basis.guide(curvatures, _number(ridge)),
             precision=PRECISION,
             most=MOST_PRODUCTS,
             dtype=np.dtype(np.float64),
@@ -217,27 +231,27 @@ class SparseEngine(ProductsOnly):
             return None
         return np.asarray(OF_WEIGHTS * ridge * np.linalg.norm(W, axis=1))
 
-    def _products(self, found: Evaluation) -> Products:
-        return _Sums(self, found)
+    def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> _Known:
+        known = self._found(W, mask)
+        self._last = known.found
+        return known
 
-    def _evaluated(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
-        self._last = self._found(W, mask)
-        return self._last
-
-    def _found(self, W: np.ndarray, mask: np.ndarray | None) -> Evaluation:
+    def _found(self, W: np.ndarray, mask: np.ndarray | None) -> _Known:
         """Everything at W: without a pass where it is known but for a few rows that have left."""
         keep = self.remaining if mask is None else mask
         for known in (self._at_model, self._on_trial):
             if known is not None and known.covers(W, keep):
                 return self._less(known, keep)
         self.rows_read += int(np.count_nonzero(keep))
-        found = self._matrix.evaluate(W, self._weights(keep))
+        ahead, self._ahead = self._ahead, None
+        margins = ahead.margins if ahead is not None and ahead.covers(W, keep) else None
+        found = self._matrix.evaluate(W, self._weights(keep), margins)
         known = _Known(W.copy(), keep.copy(), found)
         if mask is None:
             self._at_model = known
         else:
             self._on_trial = known
-        return found
+        return known
 
     def _weights(self, keep: np.ndarray) -> np.ndarray | None:
         """How much each row counts: 0 for those left out; None where all count once."""
@@ -245,11 +259,12 @@ class SparseEngine(ProductsOnly):
             return np.asarray(keep * self.sample_weight)
         return None if keep.all() else keep.astype(np.float64)
 
-    def _less(self, known: _Known, keep: np.ndarray) -> Evaluation:
+    def _less(self, known: _Known, keep: np.ndarray) -> _Known:
         gone = np.flatnonzero(known.mask & ~keep)
         if gone.size == 0:
-            return known.found
-        return known.found.without(self.take(gone), gone, known.weights)
+            return known
+        found = known.found.without(self.take(gone), gone, known.weights)
+        return _Known(known.weights, keep.copy(), found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,11 +293,11 @@ class _Sums:
     """Products with the Hessian sums of an evaluation."""
 
     engine: SparseEngine
-    found: Evaluation
+    known: _Known
 
     def __call__(self, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         self.engine.rows_read += len(self.engine)  # those that have left too, with weight 0
-        return self.engine._matrix.products(self.found.curvatures, problems, V)
+        return self.engine._matrix.products(self.known.found.curvatures, problems, V)
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,14 +322,28 @@ class _Regularised:
             chosen = guide.current().of(0)
         else:
             return None
+        known = self.sums.known
         system = OneSystem(
-            curvatures=self.sums.found.curvatures, problem=0, ridge=float(self.ridge), guide=chosen
+            curvatures=known.found.curvatures,
+            problem=0,
+            ridge=float(self.ridge),
+            guide=chosen,
+            margins=known.found.margins,
         )
         # not by BLAS, whose threads would wait beside ours
         enough = float(precision[0] * lengths(rhs)[0])
-        solved = engine._matrix.hot_columns.solve(system, rhs, enough, most)
+        solved, margins = engine._matrix.hot_columns.solve(system, rhs, enough, most)
         engine.rows_read += solved.products * len(engine)
+        if margins is not None and solved.products:
+            whither = known.weights - solved.x
+            engine._ahead = _Ahead(weights=whither, mask=known.mask, margins=margins)
         return solved
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether weights are the same; others differ, as a rule, in the first few already."""
+    few = np.s_[..., :16]
+    return np.array_equal(one[few], other[few]) and np.array_equal(one, other)
 
 
 def _number(ridge: Ridge) -> float:

@@ -127,9 +127,17 @@ def _add(
 
 @njit(**KERNEL)
 def add_product(
-    rows: Stored, weights: tuple[np.ndarray, int], table: np.ndarray, intercept: bool, share: Share
+    rows: Stored,
+    weights: tuple[np.ndarray, int],
+    table: np.ndarray,
+    intercept: bool,
+    images: np.ndarray,
+    share: Share,
 ) -> None:
-    """result += weight x (x.v) over the rows of a share; weights: curvatures (n, k), a problem."""
+    """result += weight x (x.v) over the rows of a share; weights: curvatures (n, k), a problem.
+
+    images (n,): x.v is written there, of rows without weight too; empty where nobody asks.
+    """
     indptr, indices, data, alike = rows
     curvatures, c = weights
     last, total = table.size - 2, 0.0
@@ -139,15 +147,22 @@ def add_product(
         if far and i + AHEAD < share[1]:
             _announce(indptr, indices, i + AHEAD, table)
         weight = table.dtype.type(curvatures[i, c])
-        if weight == 0.0:
+        if weight == 0.0 and images.size == 0:
             continue
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        each = table.dtype.type(data[i] if alike else 1)
         if alike:
-            each = table.dtype.type(data[i])
-            scale = weight * (each * _sum(indices, start, stop, table) + constant)
+            image = each * _sum(indices, start, stop, table) + constant
+        else:
+            image = _dot(indices, data, start, stop, table) + constant
+        if images.size:
+            images[i] = image
+            if weight == 0.0:
+                continue
+        scale = weight * image
+        if alike:
             _add_alike(indices, start, stop, scale * each, table)
         else:
-            scale = weight * (_dot(indices, data, start, stop, table) + constant)
             _add(indices, data, start, stop, scale, table)
         total += scale
     if intercept:
@@ -159,21 +174,22 @@ def add_value_gradient(
     rows: Stored,
     labels: tuple[np.ndarray, np.ndarray],
     loss: CompiledLoss,
-    problem: tuple[int, np.ndarray, bool],
-    totals: tuple[np.ndarray, np.ndarray],
+    problem: tuple[int, np.ndarray, bool, bool],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
     share: Share,
 ) -> None:
-    """Values, gradients and curvatures of the rows of a share.
+    """Values, gradients, curvatures and margins of the rows of a share.
 
     labels: codes (n,), and weights (n,) of the rows, or an empty array where all weigh 1; a weight
     of 0 leaves a row out. problem: the class with target 1; the table of the weights, to whose
-    results the gradient is added; whether there is an intercept. totals: value (1,), which is
-    added to, and curvatures (n, 1), which are written.
+    results the gradient is added; whether there is an intercept; whether the margins are known.
+    totals: value (1,), which is added to, curvatures (n, 1), which are written, and margins (n,),
+    which are written or, where they are known, read.
     """
     indptr, indices, data, alike = rows
     codes, weights = labels
-    positive, table, intercept = problem
-    values, curvatures = totals
+    positive, table, intercept, known = problem
+    values, curvatures, margins = totals
     last, total = table.size - 2, 0.0
     constant = table[last] if intercept else 0.0
     far = table.size * table.itemsize > _IN_CACHE
@@ -183,13 +199,17 @@ def add_value_gradient(
         weight = weights[i] if weights.size else 1.0
         curvatures[i, 0] = 0.0
         if weight == 0.0:
+            margins[i] = 0.0
             continue
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         each = np.float64(data[i]) if alike else 1.0
-        if alike:
+        if known:
+            m = margins[i]
+        elif alike:
             m = each * _sum(indices, start, stop, table) + constant
         else:
             m = _dot(indices, data, start, stop, table) + constant
+        margins[i] = m
         t = 1.0 if codes[i] == positive else 0.0
         values[0] += weight * value(loss, m, t)
         curvatures[i, 0] = weight * curvature(loss, m, t)

@@ -18,6 +18,7 @@ Share = tuple[int, int]
 System = tuple[np.ndarray, int, float, bool, np.ndarray]
 Guide = tuple[np.ndarray, np.ndarray, float]  # Q (r, d), change (r, r), scale
 Vectors = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # x, left, direction, image; (d,)
+Carried = tuple[np.ndarray, np.ndarray]  # X direction, and the margins there; (n,), or empty
 # the barrier; sums of each thread (threads, COMPONENTS + r); products taken and indefinite (2,)
 Shared = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -31,17 +32,19 @@ def solve_one(
     rows: Stored,
     system: System,
     guide: Guide,
-    vectors: Vectors,
+    moved: tuple[Vectors, Carried],
     shared: Shared,
     thread: tuple[int, np.ndarray, Share, Share, float, int],
 ) -> None:
     """Solve until |left|^2 <= enough; left is the right-hand side at first, and x is zero.
 
-    thread: its number, the tables of all (threads, 2 d), its rows, its columns, enough, and the
-    most products. A direction without positive curvature, which is rounding, ends it: x stays, or
-    is the first direction.
+    Margins that are carried along lose X x: every product knows X direction, so that those at the
+    weights less x cost no pass. thread: its number, the tables of all (threads, 2 d), its rows, its
+    columns, enough, and the most products. A direction without positive curvature, which is
+    rounding, ends it: x stays, or is the first direction.
     """
     curvatures, problem, ridge, intercept, places = system
+    vectors, carried = moved
     x, _, direction, image = vectors
     meeting, sums, results = shared
     t, tables, own_rows, columns, enough, most = thread
@@ -51,7 +54,7 @@ def solve_one(
     met = _turned(vectors, shared, columns, 0.0, met)
     while along > 0.0 and taken < most:
         fill(direction, places, tables[t])
-        add_product(rows, (curvatures, problem), tables[t], intercept, own_rows)
+        add_product(rows, (curvatures, problem), tables[t], intercept, carried[0], own_rows)
         met += threads
         meet(meeting, met)
         sums[t, CURVATURE] = _collect(tables, places, ridge, direction, image, columns)
@@ -62,12 +65,16 @@ def solve_one(
         if curvature <= 0.0:
             if taken == 1:
                 x[columns[0] : columns[1]] = direction[columns[0] : columns[1]]
+                _carry(carried, 1.0, own_rows)
             break
         sums[t, SQUARES] = _advance(vectors, along / curvature, columns)
+        _carry(carried, along / curvature, own_rows)
         before = along
-        met = _guided(guide, vectors, shared, columns, t, met)
+        met += threads
+        meet(meeting, met)
         if _total(sums, SQUARES) <= enough:
             break
+        met = _guided(guide, vectors, shared, columns, t, met)
         along = _total(sums, ALONG)
         met = _turned(vectors, shared, columns, along / before, met)
     if t == 0:
@@ -118,6 +125,15 @@ def _advance(vectors: Vectors, step: float, columns: Share) -> float:
 
 
 @njit(**KERNEL)
+def _carry(carried: Carried, step: float, rows: Share) -> None:
+    """margins -= step X direction, of a thread's own rows."""
+    images, margins = carried
+    if images.size:
+        for i in range(rows[0], rows[1]):
+            margins[i] -= step * images[i]
+
+
+@njit(**KERNEL)
 def _guided(
     guide: Guide, vectors: Vectors, shared: Shared, columns: Share, t: int, met: int
 ) -> int:
@@ -130,11 +146,7 @@ def _guided(
         sums[t, COMPONENTS + a] = 0.0
     for start in range(columns[0], columns[1], _BLOCK):
         rest = left[start : min(start + _BLOCK, columns[1])]
-        for a in range(r):
-            one, total = Q[a, start : start + rest.size], 0.0
-            for j in range(rest.size):
-                total += rest[j] * one[j]
-            sums[t, COMPONENTS + a] += total
+        _add_components(Q, start, rest, sums[t, COMPONENTS:])
     met += threads
     meet(meeting, met)
     back = np.zeros(r)
@@ -146,6 +158,50 @@ def _guided(
     met += threads
     meet(meeting, met)
     return met
+
+
+@njit(**KERNEL)
+def _add_components(Q: np.ndarray, start: int, rest: np.ndarray, out: np.ndarray) -> None:
+    """out += Q rest, rest from column `start` on; four directions at a time, so that the vector is
+    loaded once for them."""
+    r, stop = Q.shape[0], start + rest.size
+    whole = r // 4 * 4
+    for a in range(0, whole, 4):
+        one, two = Q[a, start:stop], Q[a + 1, start:stop]
+        three, four = Q[a + 2, start:stop], Q[a + 3, start:stop]
+        s = t = u = v = 0.0
+        for j in range(rest.size):
+            x = rest[j]
+            s += x * one[j]
+            t += x * two[j]
+            u += x * three[j]
+            v += x * four[j]
+        out[a] += s
+        out[a + 1] += t
+        out[a + 2] += u
+        out[a + 3] += v
+    for a in range(whole, r):
+        one, s = Q[a, start:stop], 0.0
+        for j in range(rest.size):
+            s += rest[j] * one[j]
+        out[a] += s
+
+
+@njit(**KERNEL)
+def _add_directions(Q: np.ndarray, start: int, weights: np.ndarray, out: np.ndarray) -> None:
+    """out += Q^T weights, out from column `start` on; four directions at a time."""
+    r, stop = Q.shape[0], start + out.size
+    whole = r // 4 * 4
+    for a in range(0, whole, 4):
+        one, two = Q[a, start:stop], Q[a + 1, start:stop]
+        three, four = Q[a + 2, start:stop], Q[a + 3, start:stop]
+        s, t, u, v = weights[a], weights[a + 1], weights[a + 2], weights[a + 3]
+        for j in range(out.size):
+            out[j] += (s * one[j] + t * two[j]) + (u * three[j] + v * four[j])
+    for a in range(whole, r):
+        one, s = Q[a, start:stop], weights[a]
+        for j in range(out.size):
+            out[j] += s * one[j]
 
 
 @njit(**KERNEL)
@@ -164,10 +220,7 @@ def _combine(
         new = image[start : start + rest.size]
         for j in range(rest.size):
             new[j] = scale * rest[j]
-        for a in range(Q.shape[0]):
-            one, weight = Q[a, start : start + rest.size], back[a]
-            for j in range(rest.size):
-                new[j] += weight * one[j]
+        _add_directions(Q, start, back, new)
         for j in range(rest.size):
             total += rest[j] * new[j]
     return total

@@ -1,0 +1,68 @@
+"""What bounds a product with sparse rows: visits of a click log with less and less to wait for.
+
+python tools/sparse_limits.py [rows] prints nanoseconds a value on one core, gathered and added to a
+result, for the columns as they are, for common ones alone, and for as few as the first cache holds.
+"""
+
+import sys
+import time
+
+import numpy as np
+from numba import njit
+
+from unfit.core.kernels.parallel import KERNEL
+from unfit.core.kernels.sparse import count_columns
+from unfit.data.catalog.entries.clicks import generate
+
+BITS, VALUES = 20, 30
+LEVELS = (("all columns", 1 << BITS), ("65,536 columns", 1 << 16), ("1,024 columns", 1 << 10))
+
+
+@njit(**KERNEL)
+def visit(columns: np.ndarray, values: int, v: np.ndarray, result: np.ndarray) -> None:
+    """result += x (x.v) of rows of so many ones: nothing but the visits of a product."""
+    step = np.uint64(values)
+    for i in range(np.uint64(0), np.uint64(columns.size), step):
+        total = 0.0
+        for at in range(i, i + step):
+            total += v[np.uint64(columns[at])]
+        for at in range(i, i + step):
+            result[np.uint64(columns[at])] += total
+
+
+def common_first(indices: np.ndarray, p: int) -> np.ndarray:
+    """Indices by the places of their columns, those that most rows have first."""
+    counts, places = np.zeros(p, np.int64), np.empty(p, np.int32)
+    count_columns(indices, counts)
+    places[np.argsort(-counts, kind="stable")] = np.arange(p, dtype=np.int32)
+    return np.asarray(places[indices])
+
+
+def folded(places: np.ndarray, most: int) -> np.ndarray:
+    """The same visits among the first columns: those beyond go to one of them."""
+    kind = np.uint16 if most <= 1 << 16 else np.int32
+    return np.asarray(np.where(places < most, places, places % most).astype(kind))
+
+
+def nanoseconds(columns: np.ndarray, values: int, p: int, times: int = 5) -> float:
+    """Of one value, the best of several goes."""
+    v, result = np.ones(p), np.zeros(p)
+    visit(columns[:values], values, v, result)
+    taken = []
+    for _ in range(times):
+        start = time.perf_counter()
+        visit(columns, values, v, result)
+        taken.append(time.perf_counter() - start)
+    return 1e9 * min(taken) / columns.size
+
+
+def main(n: int) -> None:
+    places = common_first(generate(n, BITS, VALUES, n_test=1).X.indices, 1 << BITS)
+    for name, most in LEVELS:
+        share = np.count_nonzero(places < most) / places.size
+        taken = nanoseconds(folded(places, most), VALUES, 1 << BITS)
+        print(f"{name}: {taken:.3g} ns a value; they have {100 * share:.3g} % of the values")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2_000_000)
