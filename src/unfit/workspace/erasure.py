@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unfit.core.kernels.parallel import blas_for
 from unfit.errors import LostLock
 from unfit.points import reach
 from unfit.progress import ProgressCallback
@@ -147,7 +148,8 @@ def _outcome(
         positions=selection.positions,
         watch=watch,
     )
-    return work.outcome(progress)
+    with blas_for(model.data.d):
+        return work.outcome(progress)
 
 
 def _certificate(
