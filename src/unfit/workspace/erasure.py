@@ -298,6 +298,9 @@ def _retained_version(session: Session, batch: Batch) -> Version | None:
     """The version a batch made, if the rows that left with it are kept for audits."""
     if batch.decision is None:
         return None
+    active = session.active
+    if active is not None and active.number == batch.version and active.retained_until is None:
+        return None
     found = session.store.versions.find(number=batch.version)
     return next((v for v in found if v.retained_until is not None), None)
 
