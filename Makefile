@@ -10,8 +10,9 @@ demo: .venv/demo .venv/kernels
 	$(BIN)/unfit demo
 
 # Files of tests go to as many processes as there are cores, with one thread of BLAS each; what needs
-# the machine for itself comes after that, in one process.
-BESIDE := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
+# the machine for itself comes after that, in one process. Bytecode is kept whatever the environment
+# says: without it every process would rewrite the assertions of every file before the first test.
+BESIDE := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadgroup
 
 test: .venv/test .venv/compiled
 	$(BESIDE) -m "not slow and not alone"

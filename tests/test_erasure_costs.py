@@ -25,5 +25,5 @@ def test_the_steps_of_an_erasure_sum_to_the_whole(tmp_path: Path) -> None:
         assert set(steps) <= set(erasure_costs.STEPS)
         assert sum(steps.values()) == pytest.approx(one["whole"])
         assert min(steps.values()) >= 0
-        assert one["syncs"] > one["in_turn"] >= 1  # the deletion list is synced by itself
+        assert one["syncs"] >= one["in_turn"] >= 1  # on a slow disk, some by threads of their own
         assert one["statements"] > 0

@@ -26,7 +26,7 @@ from verdict_study import LABEL, PERSON, made_up
 from unfit.experiments.machine import machine
 
 HERE = Path(__file__).parents[1]
-WARM_UP = 5  # erasures that are not counted
+WARM_UP = 10  # erasures that are not counted
 STEPS = {
     "before": "lock, records read, request filed",
     "open": "model and statistics at hand",

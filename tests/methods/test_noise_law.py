@@ -54,6 +54,7 @@ def test_fisher_unlearning(data, path):
     assert_law(samples, centre, SIGMA**2 * inverse_square_root(F))
 
 
+@pytest.mark.slow  # thousands of trainings; the contract compares the spread of fewer
 def test_fisher_training(data):
     method = METHODS["fisher"](Settings(sigma=SIGMA, l2=1e-2))
     rng = np.random.default_rng(3)

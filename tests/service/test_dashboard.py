@@ -39,10 +39,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         for person in range(3, 9):
             ws.forget(subjects=[f"p{person:04d}"])
     with services.served(kept.folder) as running:
-        with running.client as api:
-            api.post("/v1/audits", json={}).raise_for_status()
-            until(lambda: api.get("/v1/audits/1").json()["state"] == "done", "the audit")
         yield Service(running)
+
+
+@pytest.fixture(scope="module")
+def audited(service: Service) -> Service:
+    """The same with an audit: every page has something to show."""
+    with service.running.client as api:
+        api.post("/v1/audits", json={}).raise_for_status()
+        until(lambda: api.get("/v1/audits/1").json()["state"] == "done", "the audit")
+    return service
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +80,7 @@ def page(watched: Watched, service: Service) -> Page:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("audited")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_opens_and_draws_its_charts(
     chromium: Browser, service: Service, shoot: Callable[[Page, str], None], scheme: str
@@ -95,6 +102,7 @@ def test_every_page_opens_and_draws_its_charts(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("audited")
 def test_the_pages_fit_a_small_screen(
     chromium: Browser, service: Service, shoot: Callable[[Page, str], None]
 ) -> None:
@@ -109,6 +117,7 @@ def test_the_pages_fit_a_small_screen(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("audited")
 def test_without_scripts_the_facts_are_there(
     chromium: Browser, service: Service, shoot: Callable[[Page, str], None]
 ) -> None:

@@ -273,6 +273,7 @@ def test_a_hundred_megabytes_are_refused_and_not_kept(
     predicts(running)
 
 
+@pytest.mark.slow
 def test_what_is_declared_too_large_is_answered_before_it_is_sent(running: Running) -> None:
     with line((running.host, running.port)) as way:
         way.sendall(head(running.token, "Content-Length: 100000000") + b"\r\n")
@@ -296,6 +297,7 @@ def test_a_thousand_idle_connections_keep_nobody_out(running: Running) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 def test_the_log_of_a_service_is_lines_of_json_without_secrets(running: Running) -> None:
     predicts(running)
     text = running.log.read_text()

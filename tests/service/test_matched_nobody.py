@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from workspaces import Kept, make
 
 import people
+from tiers import mostly_slow
 from unfit.cli import app
 from unfit.errors import MatchedNobody
 
@@ -156,7 +157,8 @@ WAYS: dict[str, Callable[[Kept], Iterator[Ask]]] = {
 }
 
 
-@pytest.fixture(scope="module", params=list(WAYS))
+# The command line's other ways in differ in how ids are read, and the form in how it is shown.
+@pytest.fixture(scope="module", params=mostly_slow(WAYS, ["python", "command", "api"]))
 def ask(
     request: pytest.FixtureRequest, trained: Kept, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ask]:

@@ -53,9 +53,10 @@ def area_under_curve(scores: np.ndarray, positive: np.ndarray) -> float | None:
         return None
     above, others = np.sort(scores[positive]), np.sort(scores[~positive])
     # Counts of negative rows below each positive one, and not above it.
-    below = np.searchsorted(others, above, side="left").sum()
-    up_to = np.searchsorted(others, above, side="right").sum()
-    return float((below + up_to) / 2 / (p * (n - p)))
+    below = np.searchsorted(others, above, side="left")
+    tied = above[others[np.minimum(below, n - p - 1)] == above]
+    equal = np.searchsorted(others, tied, side="right") - np.searchsorted(others, tied, side="left")
+    return float((below.sum() + equal.sum() / 2) / (p * (n - p)))
 
 
 def auc(probabilities: np.ndarray, codes: np.ndarray) -> float | None:

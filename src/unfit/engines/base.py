@@ -158,6 +158,10 @@ class Engine(ABC):
         """The same of the rows at some positions."""
         return float(len(rows) if self.sample_weight is None else self.sample_weight[rows].sum())
 
+    def expect_passes(self) -> None:  # noqa: B027  # an engine may do nothing about it
+        """Many passes over the rows are to come, for each of which somebody waits: an engine may
+        keep what makes them cheaper."""
+
     def erase(self, rows: np.ndarray) -> None:
         """The values of rows that have left are not to be here any more: whoever owns the rows
         zeroes them, and an engine what it has copied."""

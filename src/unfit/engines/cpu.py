@@ -17,11 +17,13 @@ from unfit.core.factors import Factor
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
 from unfit.core.objective import Products, Rows, longest_square
+from unfit.core.packed_rows import Packing
 from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout, power_of_two_above
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 
+_WORTH_PACKING = 1 << 22  # bytes of rows: fewer are in the cache anyway
 _WIDE = 300  # columns of float32 that are too many for the kernels of narrow rows
 
 
@@ -36,6 +38,7 @@ class CpuEngine(Engine):
         self.rows = rows
         self._layout: tuple[np.ndarray, Layout] | None = None
         self._gram: Gram | None = None  # of rows that are fewer than columns
+        self._packing: Packing | None = None  # where many passes are to come
 
     def shared(self) -> Self:
         other = super().shared()
@@ -44,7 +47,7 @@ class CpuEngine(Engine):
 
     def copied(self) -> Self:
         other = self.shared()
-        other.rows = self.rows.copied()
+        other.rows, other._packing = self.rows.copied(), None
         other.codes, other.sample_weight = other.rows.codes, other.rows.sample_weight
         return other
 
@@ -53,13 +56,20 @@ class CpuEngine(Engine):
         assert isinstance(few, CpuEngine)
         X = few.rows.X[:, :_WIDE].copy()
         X.flags.writeable = self.rows.X.flags.writeable  # they are two kinds to numba
-        return CpuEngine(replace(few.rows, X=X), 2 if few.k == 1 else few.k)
+        made = CpuEngine(replace(few.rows, X=X), 2 if few.k == 1 else few.k)
+        if self._packing is not None:  # at once, so that both ways of a pass are taken
+            made._packing = Packing(passes=2, most=1.0)
+        return made
+
+    def expect_passes(self) -> None:
+        if self.rows.X.nbytes >= _WORTH_PACKING:
+            self._packing = Packing()
 
     @property
     def compiled_for(self) -> Hashable:
         X = self.rows.X
         narrow = X.shape[1] * X.itemsize <= NARROW
-        return super().compiled_for, narrow, X.flags.writeable
+        return super().compiled_for, narrow, X.flags.writeable, self._packing is not None
 
     def _left(self) -> Rows:
         rows = replace(self.rows, X=np.asarray(self.rows.X))
@@ -104,7 +114,22 @@ class CpuEngine(Engine):
     def value_gradient_sum(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        return objective.value_gradient_sum(self.rows, W, self._read(mask))
+        mask = self._read(mask)
+        packed = None if self._packing is None else self._packing.for_pass(self.rows.X)
+        if packed is not None:
+            return packed.value_gradient_sum(self.rows, W, mask)
+        return objective.value_gradient_sum(self.rows, W, mask)
+
+    def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        packed = None if self._packing is None else self._packing.packed
+        if packed is None:
+            return self.value_gradient_sum(W, mask)[1]
+        return packed.value_gradient_sum(self.rows, W, self._read(mask), values_too=False)[1]
+
+    def erase(self, rows: np.ndarray) -> None:
+        super().erase(rows)
+        if self._packing is not None and self._packing.packed is not None:
+            self._packing.packed.erase(rows)
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return objective.hessian_sum(self.rows, W, self._read(mask), precise=self.precise)

@@ -65,9 +65,17 @@ def held_out_quality(
 ) -> Quality:
     """Of the probabilities that people are shown, rounded; chosen: those of the test rows that
     count."""
+    return _shown(_quality(weights, test, chosen))
+
+
+def _quality(weights: np.ndarray, test: TestScores, chosen: np.ndarray | slice) -> Quality:
     loss = test.rows.loss
     probabilities = class_probabilities(test.margins(weights)[chosen], loss)
-    found = quality(probabilities, test.rows.codes[chosen], probabilistic=loss.probabilistic)
+    return quality(probabilities, test.rows.codes[chosen], probabilistic=loss.probabilistic)
+
+
+def _shown(found: Quality) -> Quality:
+    """Rounded, as people are shown it and as it is kept."""
     return replace(
         found, log_loss=_rounded(found.log_loss, _DECIMALS), auc=_rounded(found.auc, _DECIMALS)
     )
@@ -99,11 +107,14 @@ def measured(
     test, state = model.test, made.state
     if distance is None:
         distance, state = distance_left(model.method, state, model.data, deleted)
-    was, now = (_log_loss(one.centre, test, held_out) for one in (model.state, state))
+    found = _quality(state.weights, test, held_out)
+    was, now = _log_loss(model.state.centre, test, held_out), found.log_loss
+    if state.centre is not state.weights:  # noise says nothing of the rows that left
+        now = _log_loss(state.centre, test, held_out)
     change = (
         None if was is None or now is None else round(since + now - was, _CHANGE_DECIMALS) + 0.0
     )
-    shown = held_out_quality(state.weights, test, held_out)
+    shown = _shown(found)
     facts = replace(
         made.facts,
         distance=None if distance is None else float(f"{distance:.1e}"),

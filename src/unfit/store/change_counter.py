@@ -13,6 +13,7 @@ from unfit.errors import Unavailable
 from unfit.store.connections import file_of
 from unfit.store.database import ModelDatabase
 
+_TERM = "SELECT term FROM models WHERE id = ?"
 _QUERY = "SELECT changes, access{} FROM models WHERE id = "
 _LOCAL = f"{_QUERY.format('')}?"
 _REMOTE = f"{_QUERY.format(', tableoid::bigint')}$1".encode()
@@ -49,6 +50,21 @@ class ChangeCounter:
                     return Counters(row[0], row[1], (self._opened, 0))
                 return self._read(self._pgconn().exec_prepared(_NAME, [b"%d" % self._model_id]))
             except Exception as error:
+                self.close()
+                if last:
+                    raise Unavailable(f"the database says: {str(error).strip()[:200]}") from None
+        raise AssertionError
+
+    def term(self) -> int:
+        """The term of the writer's lock, as a local database has it."""
+        for last in (False, True):
+            try:
+                self.open()
+                cursor = self._connection.execute(_TERM, (self._model_id,))
+                (found,) = cursor.fetchone()
+                cursor.close()
+                return int(found)
+            except (OSError, sqlite3.Error, TypeError) as error:
                 self.close()
                 if last:
                     raise Unavailable(f"the database says: {str(error).strip()[:200]}") from None

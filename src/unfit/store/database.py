@@ -2,12 +2,15 @@
 
 All repositories of a model share one `ModelDatabase`. A transaction that changes versions or
 requests locks the model's row first, so that two such transactions never wait for each other.
+Statements on the way of an erasure are made once, and take their values as parameters: to put one
+together costs more than to run it.
 """
 
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import sqlalchemy as sa
@@ -42,6 +45,8 @@ class ModelDatabase:
         self.fence: Callable[[sa.Connection], None] = lambda _: None
         self.last_change = 0  # the number that the last commit of this process has drawn
         self._digest_key = digest_key
+        self._update = sa.update(models).where(self.mine)
+        self._term = sa.select(models.c.term).where(self.mine)
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
@@ -70,10 +75,8 @@ class ModelDatabase:
 
     def require_term(self, connection: sa.Connection) -> None:
         held = None if self.lock is None else self.lock.term
-        if held is not None:
-            term = sa.select(models.c.term).where(self.mine)
-            if connection.execute(term).scalar_one() != held:
-                raise LostLock
+        if held is not None and connection.execute(self._term).scalar_one() != held:
+            raise LostLock
 
     def note_change(self, connection: sa.Connection, **values: Any) -> None:
         """Let every process that watches the model see that something is new."""
@@ -81,7 +84,7 @@ class ModelDatabase:
         self.update_model(connection, changes=self.last_change, **values)
 
     def update_model(self, connection: sa.Connection, **values: Any) -> None:
-        connection.execute(sa.update(models).where(self.mine).values(**values))
+        connection.execute(self._update, values)
 
     def digest(self, *texts: str) -> str:
         """A keyed digest: it tells that two texts are equal, and not what they are."""
@@ -132,9 +135,14 @@ def draw() -> int:
     return secrets.randbits(62)
 
 
+@cache
+def _insert(table: sa.Table) -> sa.Insert:
+    return sa.insert(table)
+
+
 def insert(connection: sa.Connection, table: sa.Table, **values: Any) -> int:
     """Insert one row; its id."""
-    made = connection.execute(sa.insert(table).values(**values)).inserted_primary_key
+    made = connection.execute(_insert(table), values).inserted_primary_key
     assert made is not None
     return int(made[0])
 
@@ -144,10 +152,10 @@ def insert_rows(connection: sa.Connection, table: sa.Table, rows: Iterable[dict[
     for row in rows:
         block.append(row)
         if len(block) == CHUNK:
-            connection.execute(sa.insert(table), block)
+            connection.execute(_insert(table), block)
             block = []
     if block:
-        connection.execute(sa.insert(table), block)
+        connection.execute(_insert(table), block)
 
 
 def chunks(values: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-from unfit.store.database import ModelDatabase
+from unfit.store.database import ModelDatabase, insert
 from unfit.store.records import Decision, Request
 from unfit.store.schema import decisions, versions
 
@@ -47,4 +47,4 @@ class Decisions:
     def add(self, connection: sa.Connection, version_id: int, decision: Decision) -> None:
         """Within a transaction: record why a version is made the active one."""
         mine = {"model_id": self._database.model_id, "version_id": version_id}
-        connection.execute(sa.insert(decisions).values(**mine, **decision.columns()))
+        insert(connection, decisions, **mine, **decision.columns())

@@ -16,6 +16,14 @@ class Forgotten:
         self._database = database
         self._rows = forgotten.c.model_id == database.model_id
         self._ids = forgotten_ids.c.model_id == database.model_id
+        some = forgotten_ids.c.digest.in_(sa.bindparam("digests", expanding=True))
+        ids = sa.select(forgotten_ids.c.kind, forgotten_ids.c.digest)
+        self._known = ids.where(self._ids, some)
+        each = sa.select(forgotten.c.row, versions.c.number).join(versions)
+        self._every = each.where(self._rows).order_by(forgotten.c.row)
+        self._by_erased = self._every.where(forgotten.c.erased == sa.bindparam("erased"))
+        left = self._rows & ~forgotten.c.erased
+        self._note_erased = sa.update(forgotten).where(left).values(erased=True)
 
     def counts(self) -> tuple[int, int]:
         """How many rows, and how many subjects, were forgotten."""
@@ -27,10 +35,9 @@ class Forgotten:
 
     def rows(self, *, erased: bool | None = None) -> list[tuple[int, int]]:
         """(row, version number) of every forgotten row, or of those that are (not) erased."""
-        where = self._rows if erased is None else self._rows & (forgotten.c.erased == erased)
-        select = sa.select(forgotten.c.row, versions.c.number).join(versions).where(where)
+        select = self._every if erased is None else self._by_erased
         with self._database.reading() as connection:
-            found = connection.execute(select.order_by(forgotten.c.row)).all()
+            found = connection.execute(select, {} if erased is None else {"erased": erased}).all()
         return [(row[0], row[1]) for row in found]
 
     def has_digests(self) -> bool:
@@ -46,11 +53,10 @@ class Forgotten:
         found: set[tuple[IdKind, str]] = set()
         if not digests:
             return found
-        ids = sa.select(forgotten_ids.c.kind, forgotten_ids.c.digest).where(self._ids)
         with self._database.reading() as connection:
             for part in chunks(digests):
-                named = ids.where(forgotten_ids.c.digest.in_([digest for _, digest in part]))
-                found |= {(kind, digest) for kind, digest in connection.execute(named)}
+                asked = {"digests": [digest for _, digest in part]}
+                found |= {(kind, one) for kind, one in connection.execute(self._known, asked)}
         return found
 
     # --- within a transaction ------------------------------------------------------------------
@@ -70,6 +76,4 @@ class Forgotten:
 
     def note_erased(self, connection: sa.Connection) -> None:
         """The bytes of all forgotten rows are gone."""
-        connection.execute(
-            sa.update(forgotten).where(self._rows & ~forgotten.c.erased).values(erased=True)
-        )
+        connection.execute(self._note_erased)

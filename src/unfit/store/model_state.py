@@ -1,9 +1,11 @@
 """The row of the model itself: what of the deletion list is applied, the lock's term, the purge."""
 
+import threading
 from datetime import datetime
 
 import sqlalchemy as sa
 
+from unfit.store.change_counter import ChangeCounter
 from unfit.store.database import ModelDatabase, draw, reading, writing
 from unfit.store.records import ModelRecord
 from unfit.store.schema import models
@@ -33,6 +35,7 @@ class ModelState:
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database
         self._select = sa.select(models).where(database.mine)
+        self._counter, self._mutex = ChangeCounter(database), threading.Lock()
 
     def read(self) -> ModelRecord:
         with self._database.reading() as connection:
@@ -40,10 +43,18 @@ class ModelState:
 
     def term(self) -> int:
         """The term of the writer's lock: whoever holds it since an earlier one has lost it."""
-        # As plain text: it is asked for before every change of a file.
+        # Over a connection of its own, or as plain text: it is asked for before every change of a
+        # file.
+        if self._database.sqlite:
+            with self._mutex:
+                return self._counter.term()
         asked = f"SELECT term FROM models WHERE id = {int(self._database.model_id)}"
         with self._database.reading() as connection:
             return int(connection.exec_driver_sql(asked).scalar_one())
+
+    def close(self) -> None:
+        with self._mutex:
+            self._counter.close()
 
     def begin_term(self, after: int) -> bool:
         """Make the lock of a term void; False if somebody else was faster."""

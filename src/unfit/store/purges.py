@@ -37,6 +37,7 @@ class Purges:
     ) -> None:
         self._database = database
         self._versions, self._requests, self._forgotten = versions, requests, forgotten
+        self._by_others = _by_others(database.model_id)
 
     def record(self, version: Version, card_sha: str | None) -> Removed:
         """Rows are erased: drop the ids of settled requests and the names of removed files.
@@ -52,15 +53,8 @@ class Purges:
             if card_sha != version.card_sha:  # who has the old card in memory reads this one
                 self._versions.update(connection, version.id, {"card_sha": card_sha})
                 self._database.note_change(connection)
-            return Removed(removed, self._by_others(connection))
-
-    def _by_others(self, connection: sa.Connection) -> tuple[int, ...]:
-        mine = requests.c.model_id == self._database.model_id
-        cancelled = sa.select(sa.func.count()).where(mine, requests.c.state == "cancelled")
-        salts = sa.select(sa.func.count()).select_from(certificate_salts)
-        last = sa.select(sa.func.max(certificate_salts.c.id))
-        each = (one.scalar_subquery() for one in (cancelled, salts, last))
-        return tuple(int(n or 0) for n in connection.execute(sa.select(*each)).one())
+            by_others = connection.execute(self._by_others).one()
+            return Removed(removed, tuple(int(n or 0) for n in by_others))
 
     def vacuum(self, removed: Sequence[str] | None = None) -> None:
         """See to it that no free page and no log still holds what was removed.
@@ -85,3 +79,12 @@ class Purges:
             for version_id, seconds, times in timed:
                 self._versions.update(connection, version_id, {"seconds": seconds, "times": times})
             self._database.update_model(connection, **done)
+
+
+def _by_others(model_id: int) -> sa.Select[Any]:
+    """What changes when others remove something; see Removed."""
+    mine = requests.c.model_id == model_id
+    cancelled = sa.select(sa.func.count()).where(mine, requests.c.state == "cancelled")
+    salts = sa.select(sa.func.count()).select_from(certificate_salts)
+    last = sa.select(sa.func.max(certificate_salts.c.id))
+    return sa.select(*(one.scalar_subquery() for one in (cancelled, salts, last)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
 import sqlalchemy as sa
 
@@ -15,6 +15,16 @@ from unfit.store.schema import items, models, requests, versions
 
 RESTORED = "restored-"  # keys of requests for people on the deletion list; these stay
 
+_SOME: sa.BindParameter[Any] = sa.bindparam("some", expanding=True)  # ids of requests or of items
+_ITEMS = sa.select(items).where(items.c.request_id.in_(_SOME)).order_by(items.c.id)
+_APPLY = sa.update(requests).where(requests.c.id.in_(_SOME) & (requests.c.state == "pending"))
+_DROP_VALUES = sa.update(items).where(items.c.id.in_(_SOME)).values(value=None)
+_SETTLE = (
+    sa.update(items)
+    .where(items.c.id == sa.bindparam("item"))
+    .values(outcome=sa.bindparam("outcome"), rows=sa.bindparam("rows"))
+)
+
 
 class Requests:
     """The tables `requests` and `request_items`."""
@@ -22,6 +32,25 @@ class Requests:
     def __init__(self, database: ModelDatabase) -> None:
         self._database = database
         self._mine = requests.c.model_id == database.model_id
+        settled = sa.select(requests.c.id).where(self._mine & (requests.c.state != "pending"))
+        named = items.c.request_id.in_(settled) & items.c.value.is_not(None)
+        self._settled_ids = sa.select(items.c.id, items.c.value).where(named)
+        same_key = self._mine & (requests.c.key == sa.bindparam("key"))
+        self._known = sa.select(requests.c.id, requests.c.fingerprint).where(same_key)
+        self._select = (
+            sa.select(
+                requests,
+                versions.c.number.label("version"),
+                versions.c.retained_until,
+                models.c.purge_due,
+                models.c.purged_at,
+            )
+            .join(models, models.c.id == requests.c.model_id)
+            .outerjoin(versions, versions.c.id == requests.c.version_id)
+            .where(self._mine)
+            .order_by(requests.c.id.desc())
+        )
+        self._pending = self._select.where(requests.c.state == "pending")
 
     def submit(
         self,
@@ -41,10 +70,8 @@ class Requests:
         digest = self._database.digest
         fingerprint = digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
         named = [(kind, value, digest(kind, value.strip())) for kind, value in ids]
-        same_key = self._mine & (requests.c.key == key)
         with self._database.queueing(lasting=lasting) as connection:
-            known = sa.select(requests.c.id, requests.c.fingerprint).where(same_key)
-            found = connection.execute(known).first()
+            found = connection.execute(self._known, {"key": key}).first()
             if found is not None:
                 if found.fingerprint != fingerprint:
                     raise KeyUsed(f"the key {key!r} was used for another request")
@@ -131,32 +158,21 @@ class Requests:
         about: an id that they name. with_items: otherwise only how many there are of each outcome,
         which those that wait have none of.
         """
-        where = self._mine
-        if state is not None:
-            where &= requests.c.state == state
+        select = self._pending if state == "pending" else self._select
+        if state not in (None, "pending"):
+            select = select.where(requests.c.state == state)
         if key is not None:
-            where &= requests.c.key == key
+            select = select.where(requests.c.key == key)
         if ids is not None:
-            where &= requests.c.id.in_(ids)
+            select = select.where(requests.c.id.in_(ids))
         if before is not None:
-            where &= requests.c.id < before
+            select = select.where(requests.c.id < before)
         if about is not None:
-            where &= self._names(*about)
+            select = select.where(self._names(*about))
+        if last is not None:
+            select = select.limit(last)
         with self._database.reading() as connection:
-            rows = connection.execute(
-                sa.select(
-                    requests,
-                    versions.c.number.label("version"),
-                    versions.c.retained_until,
-                    models.c.purge_due,
-                    models.c.purged_at,
-                )
-                .join(models, models.c.id == requests.c.model_id)
-                .outerjoin(versions, versions.c.id == requests.c.version_id)
-                .where(where)
-                .order_by(requests.c.id.desc())
-                .limit(last)
-            ).all()[::-1]
+            rows = connection.execute(select).all()[::-1]
             known = [row.id for row in rows]  # requests submitted from now on are left for later
             named = _items(connection, known) if with_items else {}
             counts = {} if state == "pending" and with_items else _tallies(connection, known)
@@ -185,50 +201,40 @@ class Requests:
         outcomes: by item, with the number of rows.
         """
         for part in chunks(request_ids):
-            done = connection.execute(
-                sa.update(requests)
-                .where(requests.c.id.in_(part) & (requests.c.state == "pending"))
-                .values(state="applied", applied_at=now, version_id=version_id)
-            )
+            settled = {"state": "applied", "applied_at": now, "version_id": version_id}
+            done = connection.execute(_APPLY, {"some": part, **settled})
             if done.rowcount != len(part):
                 raise Unavailable("another worker has applied these requests meanwhile")
         found = [{"item": item, "outcome": one, "rows": rows} for item, one, rows in outcomes]
         if found:
-            connection.execute(
-                sa.update(items)
-                .where(items.c.id == sa.bindparam("item"))
-                .values(outcome=sa.bindparam("outcome"), rows=sa.bindparam("rows")),
-                found,
-            )
-        _mark_unmatched(connection, request_ids)
+            connection.execute(_SETTLE, found)
+        for part in chunks(request_ids):
+            connection.execute(_MARK_UNMATCHED, {"some": part})
 
     def purge_settled_ids(self, connection: sa.Connection) -> list[str]:
         """Drop the ids that settled requests name, and return them; digests stay."""
-        settled = sa.select(requests.c.id).where(self._mine & (requests.c.state != "pending"))
-        named = items.c.request_id.in_(settled) & items.c.value.is_not(None)
-        found = connection.execute(sa.select(items.c.id, items.c.value).where(named)).all()
+        found = connection.execute(self._settled_ids).all()
         for part in chunks([row.id for row in found]):
-            connection.execute(sa.update(items).where(items.c.id.in_(part)).values(value=None))
+            connection.execute(_DROP_VALUES, {"some": part})
         return [row.value for row in found]
 
 
-def _mark_unmatched(connection: sa.Connection, settled: Sequence[int]) -> None:
-    """Of the requests just settled, mark those whose ids nobody had."""
+def _unmatched() -> sa.Update:
+    """Of some requests, mark those whose ids nobody had."""
     named = sa.select(items.c.id).where(items.c.request_id == requests.c.id)
     unknown = items.c.outcome == "unknown"
     others = named.where(~unknown | items.c.outcome.is_(None))
     nobody = named.where(unknown).exists() & ~others.exists()
-    for part in chunks(settled):
-        connection.execute(
-            sa.update(requests).where(requests.c.id.in_(part), nobody).values(state="unmatched")
-        )
+    return sa.update(requests).where(requests.c.id.in_(_SOME), nobody).values(state="unmatched")
+
+
+_MARK_UNMATCHED = _unmatched()
 
 
 def _items(connection: sa.Connection, request_ids: Sequence[int]) -> dict[int, list[Item]]:
     found: dict[int, list[Item]] = {}
     for part in chunks(request_ids):
-        named = sa.select(items).where(items.c.request_id.in_(part)).order_by(items.c.id)
-        for row in connection.execute(named):
+        for row in connection.execute(_ITEMS, {"some": part}):
             found.setdefault(row.request_id, []).append(Item.from_row(row))
     return found
 

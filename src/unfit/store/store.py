@@ -118,4 +118,5 @@ class Store:
         return self.database.digest(*texts)
 
     def close(self) -> None:
+        self.model.close()
         self.database.engine.dispose()

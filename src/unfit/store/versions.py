@@ -20,6 +20,13 @@ class Versions:
         self._active = sa.select(versions).where(self._mine & (versions.c.state == "active"))
         kept = self._mine & versions.c.retained_until.is_not(None)
         self._retained = sa.select(versions).where(kept).order_by(versions.c.number)
+        self._active_id = self._active.with_only_columns(versions.c.id)
+        self._update = sa.update(versions).where(versions.c.id == sa.bindparam("version"))
+        names = (versions.c.model_sha, versions.c.card_sha, versions.c.statistics_sha)
+        old = self._mine & (versions.c.state == "superseded") & versions.c.model_sha.is_not(None)
+        gone = {"model_sha": None, "card_sha": None, "statistics_sha": None, "generation": None}
+        self._superseded_files = sa.select(*names).where(old)
+        self._drop_superseded_files = sa.update(versions).where(old).values(**gone)
 
     def active(self) -> Version | None:
         """The version that answers now."""
@@ -72,8 +79,8 @@ class Versions:
     # --- within a transaction ------------------------------------------------------------------
 
     def active_id(self, connection: sa.Connection) -> int | None:
-        row = connection.execute(self._active).first()
-        return None if row is None else int(row.id)
+        found = connection.execute(self._active_id).scalar()
+        return None if found is None else int(found)
 
     def activate(
         self, connection: sa.Connection, before: Version | None, new: NewVersion, now: datetime
@@ -91,7 +98,7 @@ class Versions:
         self, connection: sa.Connection, version_id: int, changes: Mapping[str, Any]
     ) -> None:
         values = {name: column_value(value) for name, value in changes.items()}
-        connection.execute(sa.update(versions).where(versions.c.id == version_id).values(values))
+        connection.execute(self._update, {"version": version_id, **values})
 
     def purge_superseded_files(
         self, connection: sa.Connection, kept: Collection[str | None]
@@ -100,9 +107,6 @@ class Versions:
 
         kept: names that the active version has, too.
         """
-        names = (versions.c.model_sha, versions.c.card_sha, versions.c.statistics_sha)
-        old = self._mine & (versions.c.state == "superseded") & versions.c.model_sha.is_not(None)
-        found = connection.execute(sa.select(*names).where(old)).all()
-        gone = {"model_sha": None, "card_sha": None, "statistics_sha": None, "generation": None}
-        connection.execute(sa.update(versions).where(old).values(**gone))
+        found = connection.execute(self._superseded_files).all()
+        connection.execute(self._drop_superseded_files)
         return sorted({name for row in found for name in row if name and name not in kept})

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unfit.core.kernels.parallel import blas_for
 from unfit.errors import LostLock
 from unfit.points import reach
 from unfit.progress import ProgressCallback
@@ -147,7 +148,8 @@ def _outcome(
         positions=selection.positions,
         watch=watch,
     )
-    return work.outcome(progress)
+    with blas_for(model.data.d):
+        return work.outcome(progress)
 
 
 def _certificate(
@@ -295,6 +297,9 @@ def _earlier(session: Session, key: str) -> Batch:
 def _retained_version(session: Session, batch: Batch) -> Version | None:
     """The version a batch made, if the rows that left with it are kept for audits."""
     if batch.decision is None:
+        return None
+    active = session.active
+    if active is not None and active.number == batch.version and active.retained_until is None:
         return None
     found = session.store.versions.find(number=batch.version)
     return next((v for v in found if v.retained_until is not None), None)

@@ -12,7 +12,7 @@ from unfit.core.objective import Rows, problems
 from unfit.core.predictions import class_probabilities, margins
 from unfit.core.sparse_rows import SparseRows
 from unfit.data.csr import Csr
-from unfit.data.dataset import Dataset
+from unfit.data.dataset import IN_MEMORY, Dataset
 from unfit.data.encoding import Encoding
 from unfit.data.encoding import Rows as EncodedRows
 from unfit.data.explained import explained
@@ -291,6 +291,8 @@ def engine_of(
     files = shared_files(dataset, class_of_label, card.class_weights) if elsewhere else None
     rows, classes = card.training_rows(X, codes), len(card.classes)
     data = make_engine(rows, classes, name=engine, files=files)
+    if X.nbytes <= IN_MEMORY:
+        data.expect_passes()
     gone = np.flatnonzero(~live[:n])
     if len(gone):
         data.forget(gone)

@@ -61,8 +61,8 @@ def _purge(session: Session, version: Version, started: float) -> str | None:
     reach("purge.recorded")
     changed = _purge_files(session, replace(version, card_sha=card_sha))
     reach("purge.files-removed")
-    with disk.syncing(changed):
-        store.purges.vacuum(removed.texts if session.knows_all_removed(removed) else None)
+    store.purges.vacuum(removed.texts if session.knows_all_removed(removed) else None)
+    disk.sync_all(changed)  # most of it has come to the disk with the database by now
     session.vacuumed(removed)
     reach("purge.database-vacuumed")
     store.purges.finish(session.times_to_record(time.perf_counter() - started), begun_at)

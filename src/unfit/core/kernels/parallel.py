@@ -11,6 +11,8 @@ import threading
 from _thread import LockType, allocate_lock, start_new_thread
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -26,6 +28,7 @@ FASTMATH = {
 }  # sums may be reordered; NaN and infinity stay visible
 KERNEL = {"nogil": True, "cache": True, "fastmath": FASTMATH, "error_model": "numpy"}
 CACHE_LINE = 64
+SHORT = 512  # columns up to which one core is enough for BLAS
 VECTOR = 32  # bytes of a vector register; rows are laid out in whole ones
 
 
@@ -52,6 +55,24 @@ def available_threads() -> int:
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(cores or 1, 16))
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def blas_for(d: int) -> Iterator[None]:
+    """Within this context, BLAS works on one core if there are but d columns: after a short product
+    its other threads spin for milliseconds, where our threads or another process should be."""
+    if d > SHORT:
+        yield
+        return
+    with _blas().limit(limits=1):
+        yield
 
 
 def run_threads(
