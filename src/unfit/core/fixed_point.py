@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unfit.core.factors import Cholesky, Inverse, TooFar
-from unfit.core.kernels.cholesky import grown, solved
+from unfit.core.kernels.cholesky import grown, solved, solved_rows
 from unfit.core.kernels.products import combination, few_products
 from unfit.core.objective import Rows, value_gradient_sum
 from unfit.core.penalty import Penalty
@@ -71,8 +71,8 @@ class _Left:
 
     def inverse(self, P: np.ndarray) -> np.ndarray:
         """(H - U^T U)^-1 itself."""
-        weighted = np.linalg.solve(self.L @ self.L.T, self.Z).astype(P.dtype)
-        return np.asarray(P + self.Z.T @ weighted)
+        weighted = solved_rows(self.L, self.Z)
+        return P + few_products(np.ascontiguousarray(self.Z.T), weighted.T)
 
 
 @dataclass(frozen=True, kw_only=True)

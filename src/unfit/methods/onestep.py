@@ -39,7 +39,7 @@ from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
 from unfit.methods.few_rows import FEW_OF_ALL, Correction, Guide, solved
 from unfit.methods.minimum import Objective
-from unfit.methods.stream import PASSES_PER_COLUMN, Departure, Direction, Stream
+from unfit.methods.stream import Departure, Direction, Stream, price_of_sums
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 
@@ -324,7 +324,7 @@ class OneStep(Method):
             return moved(state, W + solved(guide, of_deleted), left, after)
         found = Correction(gradient=gradient, guide=guide, fresh=fresh).run(W, of_deleted)
         passes = state.guide_passes + found.passes - 1
-        if not found.led or passes >= PASSES_PER_COLUMN * d * (1 + d / left):
+        if not found.led or passes >= price_of_sums(d, left):
             after, passes = None, 0  # a new one would have paid
         made = moved(state, found.weights, left, after)
         return replace(made, distance=found.distance, guide_passes=passes)

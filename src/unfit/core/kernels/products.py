@@ -10,14 +10,14 @@ from numba import njit
 
 from unfit.core.kernels.parallel import KERNEL, available_threads, run_threads
 
-FEW = 64  # vectors up to which this is faster than BLAS and the pass after it
+MOST = 1 << 27  # multiply-adds up to which this is faster than BLAS and the pass after it
 _WORTH_A_THREAD = 1 << 17  # multiply-adds
 
 
 def few_products(A: np.ndarray, V: np.ndarray) -> np.ndarray:
     """V A^T: A v of each vector, (m, r) for A (r, d) and V (m, d), in the precision of A."""
     V = np.ascontiguousarray(V, A.dtype)
-    if len(V) > FEW:
+    if A.size * len(V) > MOST:
         return np.asarray(V @ A.T)
     out = np.empty((len(V), len(A)), A.dtype)
     threads = min(available_threads(), 1 + A.size * len(V) // _WORTH_A_THREAD)
