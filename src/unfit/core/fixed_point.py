@@ -72,7 +72,7 @@ class _Left:
     def inverse(self, P: np.ndarray) -> np.ndarray:
         """(H - U^T U)^-1 itself."""
         weighted = solved_rows(self.L, self.Z)
-        return P + few_products(np.ascontiguousarray(self.Z.T), weighted.T)
+        return np.asarray(P + few_products(np.ascontiguousarray(self.Z.T), weighted.T))
 
 
 @dataclass(frozen=True, kw_only=True)
