@@ -1,20 +1,21 @@
 """What the published streams cost: always retraining against retraining by a threshold.
 
     UNFIT_DATA=... python tools/stream_seconds.py [--datasets a,b] [--laws a,b] [--method stream]
-                                                  [--every 5] [--json FILE]
+                                                  [--every 5] [--without-refit] [--json FILE]
 
 Streams, batches and thresholds are those of the paper's authors; everything that a policy does is
 counted: rehearsing, unlearning, evaluating, retraining. By default batches are answered as `stream`
 of unfit.experiments.streaming says, to a tenth of the gradient that SGD leaves; the largest one
 after any batch stands beside SGD's. `always` retrains by SGD at every batch; every fifth of these
 retrainings is run and timed, and its seconds stand for those of the batches up to the next. `refit`
-is scikit-learn's lbfgs from the weights at hand (tol 1e-6), run at every batch. The ratios that are
-published stand beside ours.
+is scikit-learn's lbfgs from the weights at hand (tol 1e-6), run at every batch unless it is left
+out. The ratios that are published stand beside ours.
 """
 
 import argparse
 import csv
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
@@ -96,14 +97,18 @@ def retrainings(
     return found
 
 
-def costs(workbench: Workbench, method: str, law: str, every: int) -> Iterator[Cost]:
+def costs(
+    workbench: Workbench, method: str, law: str, every: int, *, with_refit: bool = True
+) -> Iterator[Cost]:
     course, unlearner = course_of(workbench), unlearner_of(workbench, method)
     assert course is not None
     retrained_by_sgd(workbench, workbench.deletion(law, 0.01, 0))  # compiles, off the clock
     opened: Rehearsed = open_stream(workbench, unlearner, law, 0)
     after = retrainings(workbench, law, counts_of(course, workbench.data.n), every)
     always = sum(one.seconds for one in after)
-    refit = [float(row["seconds_total"]) for row in refits(workbench, opened, after)][-1]
+    refit = math.nan
+    if with_refit:
+        refit = [float(row["seconds_total"]) for row in refits(workbench, opened, after)][-1]
     theirs = published_ratios()
     for threshold in THRESHOLDS:
         rows = list(under_policy(workbench, unlearner, opened, threshold, after))
@@ -131,6 +136,7 @@ def main() -> None:
     parser.add_argument("--laws", default=",".join(LAWS))
     parser.add_argument("--method", default=STREAM)
     parser.add_argument("--every", type=int, default=5)
+    parser.add_argument("--without-refit", action="store_true")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     print(" ".join(f"{name}={value}" for name, value in machine().items()))
@@ -143,7 +149,10 @@ def main() -> None:
         for name in given.datasets.split(","):
             workbench = Workbench(catalog.load(name), Path(models))
             for law in given.laws.split(","):
-                for cost in costs(workbench, given.method, law, given.every):
+                found_here = costs(
+                    workbench, given.method, law, given.every, with_refit=not given.without_refit
+                )
+                for cost in found_here:
                     found.append(cost)
                     print(_line(cost), flush=True)
     if given.json:

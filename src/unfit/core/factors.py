@@ -30,7 +30,7 @@ _MAX_STEPS = 200
 _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
 _REFINED = 1e-11  # of what is refined, relative to what it is added to
 _LEADS = 0.3  # a guide must shrink the residual at least so much
-_SMALL = 512  # columns up to which twice the operations are better than SciPy's threads
+_SMALL = 1024  # columns up to which twice the operations are better than SciPy's threads
 _NOTHING = np.zeros((0, 0))
 
 Product = Callable[[np.ndarray], np.ndarray]

@@ -52,4 +52,4 @@ def predicted_classes(scores: np.ndarray) -> np.ndarray:
 
 def predict(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     """The class codes that weights predict."""
-    return predicted_classes(margins(X, W))
+    return predicted_classes(margins_between_passes(X, W))

@@ -210,8 +210,7 @@ def under_policy(
     test, gone = model.test, np.zeros(0, np.int64)
     everyone = np.arange(len(test.rows))
     cost = opened.seconds if isinstance(policy, Disparity) else 0.0
-    early = retrained[0].deletion.rows  # once off the clock: the first call loads its kernels
-    step(model, early, everyone, rng)
+    _loaded(model, retrained, everyone, rng)
     log_loss_change = 0.0
     for after in retrained:
         batch = after.deletion.rows[len(gone) :]
@@ -267,6 +266,21 @@ def under_policy(
             "residual": mean_gradient(data, state.centre),
             "seconds_spent": after.seconds + unlearning + preparing,
         }
+
+
+def _loaded(
+    model: TrainedModel,
+    retrained: Sequence[Retrained],
+    everyone: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Two batches off the clock: the first calls load their kernels. Nothing is changed."""
+    data, gone = model.data.shared(), 0
+    for after in retrained[:2]:
+        batch = after.deletion.rows[gone:]
+        done = step(replace(model, data=data), batch, everyone, rng)
+        data.forget(batch)
+        model, gone = replace(model, state=done.state), gone + len(batch)
 
 
 def refits(

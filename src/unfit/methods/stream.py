@@ -33,7 +33,7 @@ _WORTH = 0.1  # of the tolerance, from which a measured residual is corrected
 _SHRINKS = 0.1  # what a correction leaves of the residual, while that was not seen
 _LEADS = 0.5  # an old inverse must shrink the residual at least so much
 _MOST_PASSES = 8  # for one request
-PASSES_PER_COLUMN = 1 / 25  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
+PASSES_PER_COLUMN = 1 / 12  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
 NOBODY = np.zeros(0, np.int64)
 
 
