@@ -231,7 +231,7 @@ def under_policy(
                 start = perf_counter()
                 weights = _newton(data, state.weights, unlearner.tol)
                 retraining = perf_counter() - start
-            state = State(unlearner.method.name, weights, data.n_remaining)
+            state = _retrained(state, weights)
             right = test.correct(state.weights)
             baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
             model = replace(model, initially_correct=right, baseline=baseline)
@@ -266,6 +266,14 @@ def under_policy(
             "residual": mean_gradient(data, state.centre),
             "seconds_spent": after.seconds + unlearning + preparing,
         }
+
+
+def _retrained(state: State, weights: np.ndarray) -> State:
+    """The state with the weights of a retraining. Sums that a stream goes by are kept: steps from
+    their point lead to the optimum of what remains, wherever the weights are."""
+    if state.stream is not None and state.stream.leads:
+        return replace(state, weights=weights)
+    return State(state.method, weights, state.n)
 
 
 def _loaded(
