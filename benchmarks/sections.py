@@ -92,7 +92,7 @@ def forgetting(data: Data) -> Iterator[Row]:
                 )
 
 
-_REST = 0.5  # seconds, in which threads of BLAS stop to wait for the call after the last
+_REST = 0.5  # seconds before a stream of ours, for threads of BLAS to come to rest
 SHARES = {"1 row": 0.0, "0.1 %": 0.001, "1 %": 0.01}
 _SEVERAL = 3  # classes, from which a stream is timed once: scikit-learn takes minutes
 
