@@ -20,7 +20,11 @@ def refit(
 ) -> float:
     """Seconds of one fit on the rows of `keep`; taking the rows out is off the clock."""
     X, y = data.X[keep], data.y[keep]
-    model = start or _model(data, len(y), solver)
+    return _fitted(start or _model(data, len(y), solver), X, y)
+
+
+def _fitted(model: LogisticRegression, X: np.ndarray, y: np.ndarray) -> float:
+    """Seconds of a fit, with the penalty of so many rows."""
     model.set_params(C=1 / (1e-4 * len(y)))
     begin = time.perf_counter()
     model.fit(X, y)
@@ -33,36 +37,45 @@ def warm(data: Data, keep: np.ndarray) -> float:
 
 
 class Warm:
-    """An lbfgs model, fitted again and again, each time from the weights before."""
+    """lbfgs, fitted again and again, each time from the weights before: one model for two classes,
+    else one for each class against the others, as ours are."""
 
     def __init__(self, data: Data) -> None:
         self._data = data
-        self._model = _model(data, len(data.y), "lbfgs", warm_start=True)
-        self._model.fit(data.X, data.y)
+        self._targets = targets(data.y, np.unique(data.y))
+        self._models = [
+            _model(data, len(data.y), "lbfgs", warm_start=True).fit(data.X, target)
+            for target in self._targets.T
+        ]
 
     def stream(self, parts: list[np.ndarray]) -> float:
         """Seconds of a refit after each part of the rows has gone, from the weights of all rows."""
-        model = copy.deepcopy(self._model)
+        models = copy.deepcopy(self._models)
         keep, total = np.ones(len(self._data.y), bool), 0.0
         for gone in parts:
             keep[gone] = False
-            total += refit(self._data, keep, "lbfgs", model)
-        self._last = model
+            total += self._again(models, keep)
+        self._last = models
         return total
 
     def residual(self, gone: np.ndarray) -> float:
         """The length of the gradient that the last stream has left; its intercept is free."""
         X = np.delete(self._data.X, gone, axis=0).astype(np.float64)
-        y, model = np.delete(self._data.y, gone), self._last
-        found = model.predict_proba(X)
-        slopes = found[:, -len(model.coef_) :] - targets(y, model.classes_)
-        gradient = slopes.T @ X + model.coef_ / model.C
-        free = slopes.sum(axis=0) if self._data.intercept else 0.0
-        return float(np.hypot(np.linalg.norm(gradient), np.linalg.norm(free)))
+        return float(np.linalg.norm([self._left(X, gone, c) for c in range(len(self._last))]))
+
+    def _left(self, X: np.ndarray, gone: np.ndarray, c: int) -> float:
+        model = self._last[c]
+        slopes = model.predict_proba(X)[:, 1] - np.delete(self._targets[:, c], gone)
+        gradient = slopes @ X + model.coef_[0] / model.C
+        return float(np.hypot(np.linalg.norm(gradient), slopes.sum() * self._data.intercept))
 
     def again(self, keep: np.ndarray) -> float:
         """Seconds of one refit on the rows of `keep`; taking the rows out is off the clock."""
-        return refit(self._data, keep, "lbfgs", self._model)
+        return self._again(self._models, keep)
+
+    def _again(self, models: list[LogisticRegression], keep: np.ndarray) -> float:
+        X, of_rows = self._data.X[keep], self._targets[keep]
+        return sum(_fitted(model, X, of_rows[:, c]) for c, model in enumerate(models))
 
 
 def targets(y: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from ..data import Data, catalogued
 
 NAME, QUICK = "mnist", False
-SECTIONS = ("fit", "batches")  # the others compare with one problem
+SECTIONS = ("stream", "fit", "batches")  # the others compare with one problem
 
 
 def load() -> Data:

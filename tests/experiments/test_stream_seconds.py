@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from stream_seconds import THRESHOLDS, costs, published_ratios
 
 
-@pytest.mark.parametrize("method", ["newton", "fisher"])
+@pytest.mark.parametrize("method", ["stream", "newton", "fisher"])
 def test_every_threshold_is_set_beside_always_retraining_and_refitting(workbench, method):
     found = list(costs(workbench, method, "targeted-random", every=7))
     assert [cost.threshold for cost in found] == list(THRESHOLDS)

@@ -74,7 +74,7 @@ def test_new_sums_are_made_when_the_passes_would_have_paid_for_them() -> None:
     """The regret of not knowing the future: never more than as much again."""
     clf = fitted(300)
     order = np.random.default_rng(3).permutation(3000)
-    price = 300 / 25 * (1 + 300 / 3000)
+    price = 300 / 12 * (1 + 300 / 3000)
     since = renewed = 0
     for place in range(0, 2000, 100):
         before, read = clf._state.stream, clf._data.rows_read

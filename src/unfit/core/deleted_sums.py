@@ -13,6 +13,7 @@ from unfit.core.objective import (
     check_index,
     narrow_sums,
     scaled_rows,
+    value_gradient_sum,
 )
 
 
@@ -43,11 +44,10 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
 
 def gradient_and_roots(rows: Rows, W: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """Of a few rows: sum slope x (k, d), and for each problem U with rows sqrt(curvature) x."""
-    slopes, curvatures = rows.slopes_and_curvatures(W)
-    total = np.zeros(W.shape)
-    _add_sloped(total, rows, slopes)
-    roots = np.sqrt(curvatures).T
-    return total, [scaled_rows(rows.X, root, rows.intercept, None) for root in roots]
+    curvatures = np.zeros((len(W), len(rows)))
+    _, gradient = value_gradient_sum(rows, W, None, curvatures)
+    roots = np.sqrt(curvatures).astype(rows.X.dtype)
+    return gradient, [scaled_rows(rows.X, root, rows.intercept, None) for root in roots]
 
 
 def _add_gradient(total: np.ndarray, rows: Rows, W: np.ndarray) -> None:

@@ -2,8 +2,8 @@
 
 `Inverse` and `Spectrum` are made ahead of time, and then answer for the rows that remain when some
 leave: H - U^T U - shift I, where the rows of U are sqrt(curvature) x and the shift is the
-regulariser that leaves with them, one number or one a column. Knows core.noise,
-core.penalty and the kernels.
+regulariser that leaves with them, one number or one a column. Knows core.noise, core.penalty and
+core.kernels.
 """
 
 from abc import ABC, abstractmethod
@@ -15,6 +15,8 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from unfit.core.kernels.cholesky import grown, solved
+from unfit.core.kernels.products import combination, few_products
 from unfit.core.kernels.vectors import symmetric_times
 from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
@@ -29,7 +31,8 @@ _MAX_STEPS = 200
 _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
 _REFINED = 1e-11  # of what is refined, relative to what it is added to
 _LEADS = 0.3  # a guide must shrink the residual at least so much
-_SMALL = 512  # columns up to which twice the operations are better than SciPy's threads
+_SMALL = 1024  # columns up to which twice the operations are better than SciPy's threads
+_NOTHING = np.zeros((0, 0))
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -108,7 +111,7 @@ class Inverse(Kept):
 
     def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> "DowndatedInverse":
         rough = U.dtype == np.float32 or contraction <= 1e-4
-        return DowndatedInverse(self, U.T.astype(np.float64), shift, contraction, rough)
+        return DowndatedInverse(self, U.astype(np.float64), shift, contraction, rough)
 
     def corrected(self, leaving: Product, shift: Ridge, precision: float) -> "Corrected":
         """The same for more rows, known by the products with their Hessian."""
@@ -144,12 +147,12 @@ class Inverse(Kept):
 
 @dataclass(frozen=True)
 class DowndatedInverse(Factor):
-    """H - U U^T - shift I from H^-1, by Woodbury, for a few columns U.
+    """H - U^T U - shift I from H^-1, by Woodbury, for a few rows U.
 
-    P = H - U U^T has P^-1 = H^-1 + Z K^-1 Z^T with Z = H^-1 U and K = I - U^T Z. The shift has full
+    P = H - U^T U has P^-1 = H^-1 + Z^T K^-1 Z with Z = U H^-1 and K = I - U Z^T. The shift has full
     rank; x = P^-1 rhs + shift P^-1 P^-1 rhs + ..., where each term is smaller than the one before
     by m / n at least, since P >= lam n I and shift = lam m. So the later terms may be rough where
-    the rows are float32's or the factor is small.
+    the rows are float32's or the factor is small. No BLAS: a pass over the rows may come next.
     """
 
     base: Inverse
@@ -159,16 +162,22 @@ class DowndatedInverse(Factor):
     rough: bool
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        Z = self.base.solve(self.U)
-        K_inverse = _inverse_of_gap(self.U, Z)
-        term = self.base.solve(rhs) + Z @ (K_inverse @ (Z.T @ rhs))
-        x = np.asarray(term)
+        precise, rough = self.base.inverse, self.base.rough if self.rough else self.base.inverse
+        both = few_products(precise, np.vstack([self.U, rhs]))
+        Z, y = both[:-1], both[-1]
+        L = grown(_NOTHING, np.eye(len(Z)) - few_products(Z, self.U))  # of K
+
+        def downdated(v: np.ndarray, image: np.ndarray) -> np.ndarray:
+            """P^-1 v, from H^-1 v."""
+            return np.asarray(image + combination(solved(L, few_products(Z, v[None])[0]), Z))
+
+        term = downdated(rhs, y)
+        x = term
         if not np.any(self.shift):  # a penalty that stays when rows leave
             return x
         for _ in range(_MAX_STEPS):
             term = self.shift * term
-            straight = self.base.roughly(term) if self.rough else self.base.solve(term)
-            term = straight + Z @ (K_inverse @ (Z.T @ term))
+            term = downdated(term, few_products(rough, term[None])[0].astype(np.float64))
             x = x + term
             if self.contraction * np.linalg.norm(term) <= _PRECISION * np.linalg.norm(x):
                 break
@@ -176,7 +185,7 @@ class DowndatedInverse(Factor):
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         def product(v: np.ndarray) -> np.ndarray:
-            return np.asarray(self.base.product(v) - self.U @ (self.U.T @ v) - self.shift * v)
+            return np.asarray(self.base.product(v) - self.U.T @ (self.U @ v) - self.shift * v)
 
         return inverse_fourth_root_by_lanczos(product, b)
 

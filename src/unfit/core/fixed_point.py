@@ -7,7 +7,8 @@ has left since taken as one batch:
     G' = G - sum (slope x) - l2 m w          H' = H - U^T U - l2 m I,  rows of U: sqrt(curvature) x
     step = -(H - U^T U)^-1 G'  =  -(y + Z^T K^-1 U y),    y = P G',  Z = U P,  K = I - U Z^T
 
-y, Z and K grow by one product P x for every row that leaves, which is all that a request costs.
+Z and K grow by one product P x for every row that leaves, and y changes by one with the gradient of
+these rows, which is all that a request costs.
 When many have left, P itself is brought up to date, P + Z^T K^-1 Z, and a new list begins. The
 shift l2 m I is left out: what that leaves of the gradient, l2 m |step|, is small beside the rest,
 and is seen by whoever measures. P may be float32, at half the traffic, which leaves less than
@@ -16,7 +17,8 @@ with.
 
 The step is as wrong as the curvature has changed over it, which grows with the square of its
 length. `energy` = step.H step measures that length: whoever has measured a residual at one energy
-knows what to expect at another. Knows core.statistics, core.objective and core.factors.
+knows what to expect at another. Knows core.statistics, core.objective, core.factors and
+core.kernels.
 """
 
 from collections.abc import Sequence
@@ -24,8 +26,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from unfit.core.factors import Cholesky, Inverse, TooFar, times
-from unfit.core.objective import Rows
+from unfit.core.factors import Cholesky, Inverse, TooFar
+from unfit.core.kernels.cholesky import grown, solved, solved_rows
+from unfit.core.kernels.products import combination, few_products
+from unfit.core.objective import Rows, value_gradient_sum
 from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, gradient_of_rows
 
@@ -38,11 +42,11 @@ _OF_A_PASS = 8.0  # and rows times columns for each row that remains: then anoth
 
 @dataclass(frozen=True)
 class _Left:
-    """What has left, for one problem: U (m, d), Z = U P (m, d) and K = I - U Z^T (m, m)."""
+    """What has left, for one problem: U and Z = U P, (m, d), and L L^T = K = I - U Z^T, (m, m)."""
 
     U: np.ndarray
     Z: np.ndarray
-    K: np.ndarray
+    L: np.ndarray
 
     @classmethod
     def nobody(cls, d: int, dtype: np.dtype) -> "_Left":
@@ -52,24 +56,23 @@ class _Left:
         return len(self.U)
 
     def with_rows(self, U: np.ndarray, Z: np.ndarray) -> "_Left":
-        old, m = len(self), len(U)
-        K = np.eye(old + m)
-        K[:old, :old] = self.K
-        K[old:, :old] = -(U @ self.Z.T)
-        K[:old, old:] = K[old:, :old].T
-        K[old:, old:] -= U @ Z.T
-        return _Left(np.concatenate([self.U, U]), np.concatenate([self.Z, Z]), K)
+        """TooFar where so much has left that what remains is not seen to be curved."""
+        everyone = np.concatenate([self.Z, Z])
+        L = grown(self.L, np.eye(len(U), len(everyone), len(self)) - few_products(everyone, U))
+        if not np.isfinite(np.diag(L)).all():
+            raise TooFar
+        return _Left(np.concatenate([self.U, U]), everyone, L)
 
     def downdated(self, y: np.ndarray) -> np.ndarray:
         """(H - U^T U)^-1 v from y = P v."""
         if len(self) == 0:
             return y
-        return np.asarray(y + np.linalg.solve(self.K, self.U @ y) @ self.Z)
+        return np.asarray(y + combination(solved(self.L, few_products(self.U, y[None])[0]), self.Z))
 
     def inverse(self, P: np.ndarray) -> np.ndarray:
         """(H - U^T U)^-1 itself."""
-        weighted = np.linalg.solve(self.K, self.Z).astype(P.dtype)
-        return np.asarray(P + self.Z.T @ weighted)
+        weighted = solved_rows(self.L, self.Z)
+        return np.asarray(P + few_products(np.ascontiguousarray(self.Z.T), weighted.T))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +81,7 @@ class FixedPoint:
 
     inverses: P of each problem, without the rows that left before those of `left`. before (k, d):
     the gradient sum at the point when it was made, and image_before = P before; now and image: the
-    same of the rows that remain. image_w: P w, w without the columns that are not penalised. n:
-    rows that remain.
+    same of the rows that remain. n: rows that remain.
     """
 
     statistics: Statistics
@@ -89,7 +91,6 @@ class FixedPoint:
     inverses: Sequence[np.ndarray] = ()
     image_before: np.ndarray | None = None
     image: np.ndarray | None = None
-    image_w: np.ndarray | None = None
     left: Sequence[_Left] = ()
 
     @property
@@ -119,7 +120,6 @@ class FixedPoint:
             inverses=inverses,
             image_before=image,
             image=image,
-            image_w=_products(inverses, W * known.penalty.covered(W.shape[1])),
             left=[_Left.nobody(W.shape[1], one.dtype) for one in inverses],
         )
 
@@ -135,33 +135,36 @@ class FixedPoint:
         if len(self.left[0]) + len(rows) > _LISTED * d and len(self.left[0]):
             return self._up_to_date().without(rows)
         assert self.image is not None
-        assert self.image_w is not None
         dtype = self.inverses[0].dtype
         X = np.asarray(rows.X, dtype)
         X = np.column_stack([X, np.ones(len(X), dtype)]) if rows.intercept else X
-        slopes, curvatures = rows.slopes_and_curvatures(self.weights)  # (m, k)
-        roots = np.sqrt(curvatures, dtype=dtype)
+        gradient, curvatures = self._of_leaving(rows)
+        roots = np.sqrt(curvatures).astype(dtype)  # (k, m)
         image, left = self.image.copy(), []
-        shift = self._penalty.per_row * rows.total_weight
         for c, inverse in enumerate(self.inverses):
-            S = times(inverse, X.T).T  # (m, d)
-            image[c] -= slopes[:, c] @ S + shift * self.image_w[c]
-            left.append(self.left[c].with_rows(X * roots[:, c, None], S * roots[:, c, None]))
-        gradient = gradient_of_rows(rows, self.weights, self._penalty)
+            found = few_products(inverse, np.vstack([X, gradient[c].astype(dtype)]))
+            image[c] -= found[-1]
+            root = roots[c, :, None]
+            left.append(self.left[c].with_rows(X * root, found[:-1] * root))
         return replace(self, n=self.n - len(rows), now=self.now - gradient, image=image, left=left)
+
+    def _of_leaving(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """The gradient (k, d) of rows that leave, with their penalty, and curvatures (k, m)."""
+        curvatures = np.zeros((len(self.weights), len(rows)))
+        _, gradient = value_gradient_sum(rows, self.weights, None, curvatures)
+        ridge = self._penalty.leaving(rows.total_weight, self.weights.shape[1])
+        return gradient + ridge * self.weights, curvatures
 
     def _up_to_date(self) -> "FixedPoint":
         """With inverses that know what has left."""
         assert self.image_before is not None
         assert self.image is not None
-        assert self.image_w is not None
         inverses = [one.inverse(P) for one, P in zip(self.left, self.inverses, strict=True)]
         return replace(
             self,
             inverses=inverses,
             image_before=self._downdated(self.image_before),
             image=self._downdated(self.image),
-            image_w=self._downdated(self.image_w),
             left=[_Left.nobody(len(P), P.dtype) for P in inverses],
         )
 
@@ -195,4 +198,4 @@ class FixedPoint:
 def _products(inverses: Sequence[np.ndarray], vectors: np.ndarray) -> np.ndarray:
     """P v for each problem, (k, d) in float64."""
     pairs = zip(inverses, vectors, strict=True)
-    return np.array([P @ v.astype(P.dtype) for P, v in pairs], np.float64)
+    return np.array([few_products(P, v[None])[0] for P, v in pairs], np.float64)

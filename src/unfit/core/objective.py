@@ -139,12 +139,6 @@ class Rows:
         found = self.loss.slope(margins(self.X, W), self.targets(len(W)))
         return np.asarray(self.weighted(found), self.X.dtype)
 
-    def slopes_and_curvatures(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both, at the cost of one product with the rows."""
-        at, targets, dtype = margins(self.X, W), self.targets(len(W)), self.X.dtype
-        slope, curvature = self.loss.slope_and_curvature(at, targets)
-        return np.asarray(self.weighted(slope), dtype), np.asarray(self.weighted(curvature), dtype)
-
     def curvatures(self, W: np.ndarray) -> np.ndarray:
         """The curvature of the loss for every row and problem, (n, k), in the precision of X."""
         found = self.loss.curvature(margins(self.X, W), self.targets(len(W)))

@@ -1,10 +1,12 @@
 """What weights say of rows: margins, class probabilities and predicted classes, written once.
 
-Weights W are (k, d): one problem for two classes, else one per class. Knows core.losses.
+Weights W are (k, d): one problem for two classes, else one per class. Knows core.losses and
+core.kernels.
 """
 
 import numpy as np
 
+from unfit.core.kernels.products import few_products
 from unfit.core.losses import LOGISTIC, Loss
 
 
@@ -16,6 +18,17 @@ def margins(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     if W.shape[1] > p:
         result += W[:, p].astype(X.dtype)
     return np.asarray(result)
+
+
+def margins_between_passes(X: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """The same by threads of our own, where passes over rows come before and after it."""
+    if not (isinstance(X, np.ndarray) and X.flags.c_contiguous):
+        return margins(X, W)
+    p = X.shape[1]
+    result = few_products(X, W[:, :p]).T
+    if W.shape[1] > p:
+        result += W[:, p].astype(X.dtype)
+    return result
 
 
 def class_probabilities(scores: np.ndarray, loss: Loss = LOGISTIC) -> np.ndarray:
@@ -39,4 +52,4 @@ def predicted_classes(scores: np.ndarray) -> np.ndarray:
 
 def predict(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     """The class codes that weights predict."""
-    return predicted_classes(margins(X, W))
+    return predicted_classes(margins_between_passes(X, W))

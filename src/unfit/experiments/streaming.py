@@ -5,9 +5,11 @@ the model that disparity is measured against); then each policy unlearns it, is 
 pipeline would tell it, and decides. The steps and the decision are those that the workspace uses.
 A policy that retrains now and then does so by Newton's method from the weights at hand, and its
 rehearsal is one unlearning and one such retraining. A method of the paper is prepared for every
-batch; `newton` goes on from the weights at hand, to the tolerance of a refit, and is not. `refit`
-unlearns nothing: every batch is answered by scikit-learn's lbfgs, started from the weights before
-it.
+batch; `newton` goes on from the weights at hand, to the tolerance of a refit, and is not. `stream`
+goes to a tenth of the gradient that SGD leaves, which is what its batches are compared with, by
+whichever of two ways takes fewer passes: FISHER from kept sums (methods.stream), or NEWTON by
+products. `refit` unlearns nothing: every batch is answered by scikit-learn's lbfgs, started from
+the weights before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,6 +24,7 @@ from unfit.core.objective import Rows
 from unfit.engines.base import Engine
 from unfit.errors import BadInput
 from unfit.experiments.contenders import CONTENDERS
+from unfit.experiments.positions import counts_of, course_of
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
 from unfit.experiments.workbench import Deletion, Workbench
@@ -30,7 +33,10 @@ from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import METHODS, Method, Settings, State
+from unfit.methods.fisher import Fisher
 from unfit.methods.newton import Newton
+from unfit.methods.onestep import STREAM_TOLERANCE
+from unfit.methods.stream import price_of_sums
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,9 @@ class Retrained:
 
 REFIT = "refit"  # not a policy of ours: scikit-learn's lbfgs, warm, at every batch
 REFIT_TOL = 1e-6
+STREAM = "stream"  # not a method: the cheaper of two, to a tolerance that SGD sets
+_AS_NEAR = 0.1  # of the gradient that SGD leaves
+_PASSES_PER_BATCH = 6  # of NEWTON by products, to that
 
 
 def policy_of(name: str) -> Policy:
@@ -73,25 +82,56 @@ def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, di
                 yield wanted[name, number], row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Unlearner:
-    """A method that answers the batches of a stream, and whether it is prepared for each."""
+    """A method that answers the batches of a stream, and whether it is prepared for each.
+
+    tol: of the mean gradient, to which a retraining goes. seconds: what it took to find that out.
+    """
 
     method: Method
     prepares: bool
+    tol: float = REFIT_TOL
+    seconds: float = 0.0
 
     def prepared(self, state: State, data: Engine) -> State:
         return self.method.prepare(state, data) if self.prepares else state
 
 
 def unlearner_of(workbench: Workbench, name: str) -> Unlearner:
-    """A contender of the paper, or `newton`."""
+    """A contender of the paper, `newton` or `stream`."""
+    if name == STREAM:
+        return _for_stream(workbench)
     if name == Newton.name:
-        return Unlearner(Newton(Settings(options=(("residual", REFIT_TOL),))), prepares=False)
+        return Unlearner(method=_newton_to(REFIT_TOL), prepares=False)
     contender = CONTENDERS[name]
     if contender.method.train is not Method.train and contender.method.noise == "end":
         raise BadInput(f"a stream cannot restart {contender.label} from retrained weights alone")
-    return Unlearner(workbench.method(contender, 0.0), prepares=True)
+    return Unlearner(method=workbench.method(contender, 0.0), prepares=True)
+
+
+def _newton_to(residual: float) -> Newton:
+    return Newton(Settings(options=(("residual", residual),)))
+
+
+def _for_stream(workbench: Workbench) -> Unlearner:
+    """The cheaper of the two ways for all batches of a data set's stream."""
+    weights, data = workbench.initial(0), workbench.engine
+    start = perf_counter()
+    tol = _AS_NEAR * mean_gradient(data, weights)
+    seconds = perf_counter() - start
+    course = course_of(workbench)
+    batches = 1 if course is None else len(counts_of(course, workbench.data.n))
+    if price_of_sums(data.d, data.n_remaining) > _PASSES_PER_BATCH * batches:
+        return Unlearner(method=_newton_to(tol), prepares=False, tol=tol, seconds=seconds)
+    fisher = Fisher(Settings(tol=tol / STREAM_TOLERANCE))
+    return Unlearner(method=fisher, prepares=True, tol=tol, seconds=seconds)
+
+
+def mean_gradient(data: Engine, weights: np.ndarray) -> float:
+    """|gradient sum| of the rows that remain, for each of them."""
+    total = data.gradient_sum(weights) + Settings().l2 * data.n_remaining * weights
+    return float(np.linalg.norm(total)) / data.n_remaining
 
 
 @dataclass(frozen=True)
@@ -121,7 +161,7 @@ def open_stream(workbench: Workbench, unlearner: Unlearner, law: str, seed: int)
             rng,
             theta=entry.theta,
             target=entry.target,
-            retrain=lambda left: _newton(left, state.weights),
+            retrain=lambda left: _newton(left, state.weights, unlearner.tol),
         )
         return baseline, perf_counter() - start
 
@@ -136,14 +176,12 @@ def open_stream(workbench: Workbench, unlearner: Unlearner, law: str, seed: int)
         baseline=baseline,
         initially_correct=right,
     )
-    return Rehearsed(model, seconds)
+    return Rehearsed(model, seconds + unlearner.seconds)
 
 
-def _newton(data: Engine, start: np.ndarray) -> np.ndarray:
+def _newton(data: Engine, start: np.ndarray, tol: float) -> np.ndarray:
     """Retrained on the rows that remain, from given weights."""
-    return METHODS["retrain"](Settings(tol=REFIT_TOL)).optimum(
-        data, generator("newton"), start=start
-    )
+    return METHODS["retrain"](Settings(tol=tol)).optimum(data, generator("newton"), start=start)
 
 
 def retrained_by_sgd(workbench: Workbench, deletion: Deletion) -> Retrained:
@@ -172,8 +210,7 @@ def under_policy(
     test, gone = model.test, np.zeros(0, np.int64)
     everyone = np.arange(len(test.rows))
     cost = opened.seconds if isinstance(policy, Disparity) else 0.0
-    early = retrained[0].deletion.rows  # once off the clock: the first call loads its kernels
-    step(model, early, everyone, rng)
+    _loaded(model, retrained, everyone, rng)
     log_loss_change = 0.0
     for after in retrained:
         batch = after.deletion.rows[len(gone) :]
@@ -192,9 +229,9 @@ def under_policy(
             weights, retraining = after.weights, after.seconds
             if not isinstance(policy, Always):
                 start = perf_counter()
-                weights = _newton(data, state.weights)
+                weights = _newton(data, state.weights, unlearner.tol)
                 retraining = perf_counter() - start
-            state = State(unlearner.method.name, weights, data.n_remaining)
+            state = _retrained(state, weights)
             right = test.correct(state.weights)
             baseline = replace(model.baseline, rows=data.n_remaining, accuracy=float(right.mean()))
             model = replace(model, initially_correct=right, baseline=baseline)
@@ -226,8 +263,32 @@ def under_policy(
             ),
             "estimate": done.facts.estimate,
             "slope": model.baseline.slope,
+            "residual": mean_gradient(data, state.centre),
             "seconds_spent": after.seconds + unlearning + preparing,
         }
+
+
+def _retrained(state: State, weights: np.ndarray) -> State:
+    """The state with the weights of a retraining. Sums that a stream goes by are kept: steps from
+    their point lead to the optimum of what remains, wherever the weights are."""
+    if state.stream is not None and state.stream.leads:
+        return replace(state, weights=weights)
+    return State(state.method, weights, state.n)
+
+
+def _loaded(
+    model: TrainedModel,
+    retrained: Sequence[Retrained],
+    everyone: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Two batches off the clock: the first calls load their kernels. Nothing is changed."""
+    data, gone = model.data.shared(), 0
+    for after in retrained[:2]:
+        batch = after.deletion.rows[gone:]
+        done = step(replace(model, data=data), batch, everyone, rng)
+        data.forget(batch)
+        model, gone = replace(model, state=done.state), gone + len(batch)
 
 
 def refits(
@@ -296,5 +357,6 @@ def _refitted(
         "acc_dis": accuracy_disparity(*deleted),
         "estimate": 0.0,
         "slope": opened.model.baseline.slope,
+        "residual": mean_gradient(workbench.without(after.deletion), weights),
         "seconds_spent": after.seconds + took["seconds"],
     }

@@ -12,7 +12,7 @@ import numpy as np
 
 from unfit.core.metrics import accuracy, accuracy_disparity, sape
 from unfit.core.objective import Rows
-from unfit.core.predictions import margins, predict, predicted_classes
+from unfit.core.predictions import margins_between_passes, predict, predicted_classes
 from unfit.engines.base import Engine
 from unfit.lifecycle.policies import THETA
 from unfit.lifecycle.policy import Facts
@@ -68,7 +68,7 @@ class TestScores:
             if known is weights or np.array_equal(known, weights):
                 self._kept.append(self._kept.pop(place))
                 return found
-        found = margins(self.rows.X, weights)
+        found = margins_between_passes(self.rows.X, weights)
         self._kept = [*self._kept[1 - _KEPT :], (weights, found)]
         return found
 

@@ -42,7 +42,7 @@ from unfit.methods.base import Method, State, moved, split, with_noise
 from unfit.methods.few_rows import ENOUGH, FEW_OF_ALL, Correction, Guide, solved
 from unfit.methods.foresight import WORTH_FROM, Foreseen, Foresight
 from unfit.methods.minimum import Objective
-from unfit.methods.stream import PASSES_PER_COLUMN, Departure, Direction, Stream
+from unfit.methods.stream import Departure, Direction, Stream, price_of_sums
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 
@@ -335,7 +335,7 @@ class OneStep(Method):
         found = Correction(gradient=gradient, guide=guide, fresh=fresh).run(W, of_deleted)
         spared = ahead is not None and ahead.distance_if_renewed <= ENOUGH  # by a new guide
         passes = state.guide_passes + found.passes - (not spared)
-        if not found.led or passes >= PASSES_PER_COLUMN * d * (1 + d / left):
+        if not found.led or passes >= price_of_sums(d, left):
             after, passes = None, 0  # a new one would have paid
         made = moved(state, found.weights, left, after)
         known = None if after is None else state.foresight

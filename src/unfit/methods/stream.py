@@ -33,8 +33,13 @@ _WORTH = 0.1  # of the tolerance, from which a measured residual is corrected
 _SHRINKS = 0.1  # what a correction leaves of the residual, while that was not seen
 _LEADS = 0.5  # an old inverse must shrink the residual at least so much
 _MOST_PASSES = 8  # for one request
-PASSES_PER_COLUMN = 1 / 25  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
+PASSES_PER_COLUMN = 1 / 12  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
 NOBODY = np.zeros(0, np.int64)
+
+
+def price_of_sums(d: int, n: int) -> float:
+    """Passes over n rows of d columns that cost as much as new sums with their inverse."""
+    return PASSES_PER_COLUMN * d * (1 + d / n)
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ class Stream:
         if self.statistics is None:
             return False
         d = int(self.statistics.weights.shape[1])
-        return self.passes < PASSES_PER_COLUMN * d * (1 + d / self.statistics.n)
+        return self.passes < price_of_sums(d, self.statistics.n)
 
     def answered(self, request: Departure) -> "tuple[np.ndarray, Stream]":
         """The weights after a request, and the stream that goes on from there. TooFar where
@@ -177,6 +182,8 @@ class Stream:
         if len(self.waiting):
             point = point.without(request.data.take(self.waiting))
         first = _Step.of(point, request.along).energy
+        if np.linalg.norm(point.before) > request.allowed:
+            first = 0.0  # no optimum: how wrong a step from there is must be seen at once
         return replace(self, point=point, waiting=NOBODY, first=first)
 
     def _expected(self, step: _Step) -> float:
