@@ -8,7 +8,7 @@ across them they are near ridge I. With Q (r, d) an orthonormal basis of such di
     guide = Q^T A_c^-1 Q + (I - Q^T Q) / middle_c
 
 Q depends on the rows alone, not on weights or problems: it is made once, by a few products. On 20
-Newsgroups twelve directions make four in ten products unnecessary; the diagonal of the Hessian as
+Newsgroups eleven directions make four in ten products unnecessary; the diagonal of the Hessian as
 a guide makes them more. Only ever a guide: float32 is enough. Knows core.kernels.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from unfit.core.kernels.deflation import add_components, add_inner, combine
 from unfit.core.kernels.vectors import by_threads
 
-MOST = 12  # directions
+MOST = 16  # directions
 FEWEST = 4  # with less it is not worth while
 MORE = 4  # that are looked for besides, and dropped
 _ROUNDS = 3

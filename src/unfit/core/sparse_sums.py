@@ -39,7 +39,7 @@ from unfit.core.sparse_rows import (
 )
 
 _SMALL = 0.25  # of the bytes of the rows, that results of single threads may take
-_LARGE = 1 << 28  # bytes of rows whose guide has less memory, and no transpose of its own
+_LARGE = 1 << 28  # bytes of rows, of which no transpose is made for a basis alone
 _MAKING = 8.0  # products of one vector, that the transpose and orthogonal directions cost
 
 
@@ -138,24 +138,19 @@ class SparseMatrix:
     def _one_by_one(self) -> bool:
         """Whether vectors of a basis are multiplied one at a time: a transpose of large rows, made
         for a basis alone, would take more memory than all else and longer than the products."""
-        return self._large and not self._has_transpose and self.in_one_reading(1)
-
-    @property
-    def _large(self) -> bool:
-        return self.rows.nbytes > _LARGE
+        large = self.rows.nbytes > _LARGE and not self._has_transpose
+        return large and self.in_one_reading(1)
 
     @property
     def _directions(self) -> int:
-        """As many as take, with the rows' components along them, a quarter of the memory of the
-        rows; of large rows an eighth for the longer of the two."""
-        n, d = len(self.rows), self.rows.d
-        each = 2 * max(1, d, n) if self._large else max(1, n + d)
-        return int(min(MOST, self.rows.nbytes // (4 * 4 * each)))
+        """As many as take an eighth of the memory of the rows."""
+        most = self.rows.nbytes // (8 * 4 * max(1, self.rows.d, len(self.rows)))
+        return int(min(MOST, most))
 
     @property
     def _at_once(self) -> int:
-        """Vectors whose margins take a quarter of the memory of the rows; an eighth of large."""
-        most = self.rows.nbytes // ((8 if self._large else 4) * 8 * max(1, len(self.rows)))
+        """Vectors whose margins take an eighth of the memory of the rows."""
+        most = self.rows.nbytes // (8 * 8 * max(1, len(self.rows)))
         return int(max(LANES, most // LANES * LANES))
 
     def products_per_basis(self, k: int) -> int | None:
