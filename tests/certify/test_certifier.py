@@ -8,6 +8,7 @@ import pytest
 from problems import Small, distance, optimum
 
 import unfit
+from unfit import LogisticRegression
 from unfit.certify.certifier import Certifier, Promise
 from unfit.certify.lengths import RowLengths, Spread
 from unfit.certify.polishing import stated
@@ -115,3 +116,27 @@ def test_no_two_releases_are_alike_and_a_release_is_about_its_centre(small: Smal
     assert len(np.unique(drawn[:, 0, 0])) > 350  # of a grid of a few thousand places
     assert np.abs(drawn.mean(axis=0)).max() < 3e-4
     assert drawn.std() == pytest.approx(1e-3, rel=0.06)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_wide_rows_far_away_are_polished_by_products_alone(classes: int) -> None:
+    """Most of a class leaves: what FISHER's step leaves undone needs no Hessian, and ends within
+    the distance that is stated."""
+    rng = np.random.default_rng(classes)
+    X = rng.standard_normal((700, 300)).astype(np.float32)
+    y = (X[:, :classes] + 0.3 * rng.standard_normal((700, classes))).argmax(axis=1)
+    model = LogisticRegression("fisher", l2=1e-3, epsilon=1.0, delta=1e-5, noise=1e-3).fit(X, y)
+    data, deleted = model._data, np.flatnonzero(y == 1)[:180]
+    asked = []
+    data.factors = lambda *given: asked.append(given)  # type: ignore[method-assign]
+    model.unlearn(deleted)
+    del data.factors
+    certificate = model.certificate_
+    assert certificate is not None
+    assert not asked
+    assert certificate.bound == "gradient"
+    assert certificate.steps == 1
+    exact = LogisticRegression("retrain", l2=1e-3, tol=1e-13)
+    exact.fit(np.delete(X, deleted, axis=0), np.delete(y, deleted))
+    off = float(np.linalg.norm(model._state.centre - exact._state.centre))
+    assert off <= certificate.distance <= Promise(1.0, 1e-5, 1e-3).mu * 1e-3
