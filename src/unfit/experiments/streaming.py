@@ -33,10 +33,10 @@ from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Policy, decide
 from unfit.methods import METHODS, Method, Settings, State
+from unfit.methods.few_rows import price_of_sums
 from unfit.methods.fisher import Fisher
 from unfit.methods.newton import Newton
 from unfit.methods.onestep import STREAM_TOLERANCE
-from unfit.methods.stream import price_of_sums
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,15 @@ ENOUGH = 1e-9  # of the length of the weights, for a correction that is not made
 _CAREFUL = 10.0  # times what is foreseen: one direction may be led worse than another
 _LEADS = 0.3  # a correction must be shorter than the one before by this at least
 _MOST_PASSES = 12
+_PASSES_PER_COLUMN = 1 / 12  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
 
 Gradient = Callable[[np.ndarray], np.ndarray]  # of the rows that remain, (k, d): one pass
 Guide = Sequence[Callable[[np.ndarray], np.ndarray]]  # of each problem: P times a vector
+
+
+def price_of_sums(d: int, n: int) -> float:
+    """Passes over n rows of d columns that cost as much as new sums with their inverse."""
+    return _PASSES_PER_COLUMN * d * (1 + d / n)
 
 
 @dataclass(frozen=True, kw_only=True)

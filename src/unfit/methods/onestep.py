@@ -39,10 +39,17 @@ from unfit.core.statistics import (
 )
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, split, with_noise
-from unfit.methods.few_rows import ENOUGH, FEW_OF_ALL, Correction, Guide, solved
+from unfit.methods.few_rows import (
+    ENOUGH,
+    FEW_OF_ALL,
+    Correction,
+    Guide,
+    price_of_sums,
+    solved,
+)
 from unfit.methods.foresight import WORTH_FROM, Foreseen, Foresight
 from unfit.methods.minimum import Objective
-from unfit.methods.stream import Departure, Direction, Stream, price_of_sums
+from unfit.methods.stream import Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
 

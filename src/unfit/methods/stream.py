@@ -27,19 +27,14 @@ from unfit.core.fixed_point import ROUGH, FixedPoint
 from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, gradient_of_rows
 from unfit.engines.base import Engine
+from unfit.methods.few_rows import price_of_sums
 
 _GROWTH = 2.0  # of the energy, until the ratio is measured
 _WORTH = 0.1  # of the tolerance, from which a measured residual is corrected
 _SHRINKS = 0.1  # what a correction leaves of the residual, while that was not seen
 _LEADS = 0.5  # an old inverse must shrink the residual at least so much
 _MOST_PASSES = 8  # for one request
-PASSES_PER_COLUMN = 1 / 12  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
 NOBODY = np.zeros(0, np.int64)
-
-
-def price_of_sums(d: int, n: int) -> float:
-    """Passes over n rows of d columns that cost as much as new sums with their inverse."""
-    return PASSES_PER_COLUMN * d * (1 + d / n)
 
 
 @dataclass(frozen=True)
