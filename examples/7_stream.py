@@ -1,8 +1,8 @@
 """A stream of requests.
 
-Forty requests, one after another. `prepare`, between two requests, computes what makes the next
-one cheap; it changes nothing in the model. The weights stay with those of a retraining, however
-long the stream.
+Forty requests, one after another. `prepare`, between two requests, computes ahead what the next one
+can use; it changes nothing in the model, and a stream does without it: most answers come from sums
+that are known already. The weights stay with those of a retraining, however long the stream.
 """
 
 import time
@@ -31,9 +31,9 @@ def served(prepared: bool) -> tuple[unfit.LogisticRegression, list[float]]:
 
 
 with_prepare, without_prepare = served(True), served(False)
-ratio = np.median(without_prepare[1][1:]) / np.median(with_prepare[1][1:])
+prepared, alone = (1000 * np.median(seconds[1:]) for _, seconds in (with_prepare, without_prepare))
 print(f"{with_prepare[0].n_remaining_} rows remain")
-print(f"prepared answers are faster: {ratio > 1}")
+print(f"an answer takes {prepared:.2f} ms with prepare in between, {alone:.2f} ms without")
 print(f"audit: {with_prepare[0].audit().outcome}")
 
 figure, axes = plt.subplots()
