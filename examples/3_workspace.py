@@ -24,8 +24,8 @@ score = 0.5 * customers["calls"] - (customers["plan"] == "pro") + rng.logistic(s
 customers["churned"] = np.where(score > 1, "yes", "no")
 customers.to_parquet("customers.parquet")
 
-init("customers.parquet", "workspace", label="churned", subject="customer", random_state=0)
-with Workspace("workspace") as ws:
+init("customers.parquet", "customers", label="churned", subject="customer", random_state=0)
+with Workspace("customers") as ws:
     trained = ws.train()
     print(f"version {trained.version}: {trained.rows} rows, accuracy {trained.accuracy:.3f}")
     for start in range(1000, 1600, 40):

@@ -7,6 +7,7 @@ the person.
 
 import json
 import subprocess
+import sys
 import time
 import urllib.request
 
@@ -21,12 +22,14 @@ n = 1000
 people = pd.DataFrame({"person": np.arange(n) % 400, "age": rng.normal(45, 12, n).round()})
 people["label"] = np.where((people["age"] - 45) / 9 + rng.logistic(size=n) > 0, "yes", "no")
 people.to_parquet("people.parquet")
-init("people.parquet", "workspace", label="label", subject="person", random_state=0)
-with Workspace("workspace") as ws:
+init("people.parquet", "people", label="label", subject="person", random_state=0)
+with Workspace("people") as ws:
     ws.train()
 
 service = subprocess.Popen(
-    ["unfit", "serve", "-w", "workspace", "--port", "0"], stdout=subprocess.PIPE, text=True
+    [sys.executable, "-m", "unfit", "serve", "-w", "people", "--port", "0"],
+    stdout=subprocess.PIPE,
+    text=True,
 )
 address = service.stdout.readline().split()[-1].rstrip("/")
 token = next(word for line in service.stdout for word in line.split() if word.startswith("unfit_"))

@@ -1,5 +1,6 @@
 """`unfit certificate`, `unfit log` and `unfit key`, as a person types them."""
 
+import errno
 import hashlib
 import io
 import json
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import click.testing
 import pytest
+import typer
 from certified import check_log, root_of
 from typer.testing import CliRunner
 
@@ -64,6 +66,14 @@ def keys_of(root: Path) -> list[VerifyKey]:
     return [VerifyKey.parse(line) for line in ask(root, "key", "show").stdout.split()]
 
 
+def ask_verify(certificate: Path, root: Path, *arguments: str, code: int = 0) -> str:
+    (certificate.parent / "owner.key").write_text(ask(root, "key", "show").stdout)
+    given = [str(certificate), "--key", str(certificate.parent / "owner.key"), *arguments]
+    result = run(app, ["verify", *given])
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
 def test_a_certificate_can_be_checked_with_the_public_key_and_the_exported_model(
     root: Path, tmp_path: Path
 ) -> None:
@@ -104,8 +114,14 @@ def test_the_person_s_proof_is_given_once_and_leaves_no_bytes(root: Path, tmp_pa
     assert "keep these salts" in shown.stderr
     for path in (root / "ws").rglob("*"):
         assert not path.is_file() or salt.encode() not in path.read_bytes(), path
-    again = ask(root, "certificate", "first", "--person", code=2)
+    again = ask(root, "certificate", "first", "--person", "-o", tmp_path / "again.json", code=2)
     assert "was handed out before" in again.stderr
+    assert not (tmp_path / "again.json").exists()
+    said = ask_verify(tmp_path / "c.json", root, "--salt", salt, "--id", "p0003")
+    assert "ok           person" in said
+    assert "FAILED       person" in ask_verify(
+        tmp_path / "c.json", root, "--salt", salt, "--id", "p0005", code=1
+    )
     ask(root, "certificate", "first")  # the certificate itself, as often as one likes
 
 
@@ -115,7 +131,7 @@ def test_the_person_s_proof_is_given_once_and_leaves_no_bytes(root: Path, tmp_pa
         (["certificate", "nobody"], "there is no erasure with the key 'nobody'"),
         (["certificate", "--person"], "--person needs the key of an erasure"),
         (["certificate", "first", "--person", "--annex"], "--annex is for auditors"),
-        (["certificate", "--version", "9"], "no certificate of version 9"),
+        (["certificate", "--version", "9"], "there is no certificate of version 9"),
         (["certificate", "first", "--since", "no.txt"], "no.txt cannot be read"),
         (["certificate", "first", "--person", "-o", "no/c.json"], "there is no folder"),
         (["certificate", "first", "--person", "-o", "/"], "/ cannot be written"),
@@ -127,6 +143,30 @@ def test_what_cannot_be_done_is_said_and_nothing_is_handed_out(
 ) -> None:
     assert words in ask(root, *arguments, code=2).stderr
     assert "salt " in ask(root, "certificate", "first", "--person").stderr
+
+
+@pytest.mark.parametrize("target", ["screen", "page"])
+def test_a_proof_that_could_not_be_written_can_be_fetched_again(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """A full disk or a closed screen must not destroy what is handed out only once."""
+    files: list[object] = ["-o", tmp_path / "c.json"]
+    if target == "page":
+        files += ["--page", tmp_path]  # a folder
+    else:
+        echo = typer.echo
+
+        def full(message: str = "", **options: bool) -> None:
+            if message.startswith("salt "):
+                raise OSError(errno.ENOSPC, "No space left on device")
+            echo(message, **options)
+
+        monkeypatch.setattr(typer, "echo", full)
+    failed = ask(root, "certificate", "first", "--person", *files, code=2)
+    assert "was handed out before" not in failed.stderr
+    monkeypatch.undo()
+    shown = ask(root, "certificate", "first", "--person", "-o", tmp_path / "c.json")
+    assert len(re.findall(r"salt (\w+) opens (\w+)", shown.stdout)) == 1
 
 
 def test_the_log_is_listed_exported_and_proved(root: Path, tmp_path: Path) -> None:

@@ -78,6 +78,30 @@ def test_killed_workers_change_no_weight(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("cluster")
+def test_a_worker_that_is_not_heard_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_faults, "TTL", 2)
+    monkeypatch.setattr(cluster_faults, "SILENT", 6)
+    folder = tmp_path / "rows"
+    cluster_study.make(folder, N)
+    found = cluster_faults.partitioned(folder, None, times=1)
+    assert found["tries"][0]["distance"] <= 1e-8
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("cluster")
+def test_the_error_of_a_hessian_in_float32_is_below_what_is_allowed_for(tmp_path: Path) -> None:
+    from unfit.methods.foresight import ROUGH
+
+    folder = tmp_path / "rows"
+    cluster_study.make(folder, N)
+    found = cluster_study.rough(folder, None)
+    assert 0 < found["off"] < ROUGH[cluster_study.np.dtype("float32")]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("cluster")
 def test_a_killed_scheduler_is_a_sentence_and_the_next_try_ends(tmp_path: Path) -> None:
     folder = tmp_path / "rows"
     cluster_study.make(folder, N)

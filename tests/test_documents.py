@@ -163,7 +163,7 @@ def test_the_forecast_of_a_large_cluster_follows_from_its_formula() -> None:
     )
     assert found is not None
     *rates, round_trip, each = (float(number) for number in found.groups())
-    share, tasks = 1e9 * 50 * 4 / 100, (round_trip + 300 * each) / 1000
+    share, tasks = 1e9 * 50 * 4 / 100, (round_trip + 100 * each) / 1000
     rows = re.findall(r"\| pass: [^|]*\| ([\d.]+) s \| ([\d.]+) s \| ([\d.]+) s \|", page)
     assert len(rows) == 3
     for rate, row in zip(rates, rows, strict=True):

@@ -542,7 +542,9 @@ def test_documents_quote_the_benchmarks_they_name() -> None:
 def test_the_exact_method_and_the_retraining_stand_in_the_guide() -> None:
     """Ratios are those of the figures printed beside them, and the README quotes the guide."""
     guide, readme = (ROOT / "docs" / "guide.md").read_text(), README.read_text()
-    erasure, unlearn = _printed(guide, r"an erasure: median (\d+) ms", r"unlearning (\d+) ms, read")
+    erasure, unlearn = _printed(
+        guide, r"an erasure: median ([\d.]+) ms", r"unlearning ([\d.]+) ms, read"
+    )
     whole, train = _printed(guide, r"a retraining: (\d+) ms", r"  train (\d+) ms")
     wholes, steps = _printed(
         guide,
@@ -551,8 +553,12 @@ def test_the_exact_method_and_the_retraining_stand_in_the_guide() -> None:
     )
     assert wholes == pytest.approx(whole / erasure, rel=0.03)
     assert steps == pytest.approx(train / unlearn, rel=0.03)
-    exact, exact_step = _printed(guide, r"^retrain: (\d+) ms", r"^retrain: .*unlearning (\d+) ms$")
-    fisher, fisher_step = _printed(guide, r"^fisher: (\d+) ms", r"^fisher: .*unlearning (\d+) ms$")
+    exact, exact_step = _printed(
+        guide, r"^retrain: ([\d.]+) ms", r"^retrain: .*unlearning ([\d.]+) ms$"
+    )
+    fisher, fisher_step = _printed(
+        guide, r"^fisher: ([\d.]+) ms", r"^fisher: .*unlearning ([\d.]+) ms$"
+    )
     wholes, steps = _printed(
         guide,
         r"retrain takes ([\d.]+) times as long as fisher",

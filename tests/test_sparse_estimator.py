@@ -93,6 +93,33 @@ def test_the_identities_of_unlearning_hold():
     assert np.array_equal(weights(once.unlearn([])), before)  # nothing deleted changes nothing
 
 
+def test_rows_as_bad_as_scipy_allows_give_the_weights_of_dense_ones():
+    """Empty rows, zeros that are stored, values in two parts and in no order, 64-bit indices."""
+    X, y = table()
+    X[[4, 17, 149]] = 0.0
+    rng = np.random.default_rng(3)
+    parts = []
+    for row in X:
+        columns = np.concatenate([np.flatnonzero(row), np.flatnonzero(row), rng.integers(0, 5, 2)])
+        values = np.concatenate([0.25 * row[row != 0], 0.75 * row[row != 0], np.zeros(2)])
+        order = rng.permutation(len(columns))
+        parts.append((columns[order].astype(np.int64), values[order]))
+    indptr = np.cumsum([0, *(len(columns) for columns, _ in parts)])
+    data, indices = (np.concatenate([p[at] for p in parts]) for at in (1, 0))
+    given = sparse.csr_array((data, indices, indptr), shape=X.shape)
+    for method in METHODS:
+        made = [unfit.LogisticRegression(method, dtype="float64", **EXACT) for _ in range(2)]
+        ours = made[0].fit(given, y).unlearn([3, 4, 17]).unlearn([149, 20])
+        dense = made[1].fit(X, y).unlearn([3, 4, 17]).unlearn([149, 20])
+        assert apart(ours, dense) <= 1e-8
+    assert len(given.data) == len(data)  # the caller's matrix is as it was
+    for again in ([3], [5, 5]):
+        with pytest.raises(ValueError, match="forgotten already|more than once"):
+            ours.unlearn(again)
+    with pytest.raises(ValueError, match="every remaining row of class"):
+        ours.unlearn(np.setdiff1d(np.flatnonzero(y == y[3]), [3, 4, 17, 149, 20]))
+
+
 FORMATS = ["csr_matrix", "csr_array", "csc_array", "coo_matrix", "lil_array", "dok_array"]
 
 

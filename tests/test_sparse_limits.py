@@ -18,9 +18,10 @@ def _columns(n=50, values=4, p=64):
 def test_a_visit_is_a_product_with_rows_of_ones():
     columns, rng = _columns(), np.random.default_rng(1)
     X = sparse.csr_array((np.ones(200), columns, np.arange(0, 201, 4)), (50, 64))
-    v, result = rng.standard_normal(64), np.zeros(64)
-    tool.visit(columns, 4, v, result)
-    np.testing.assert_allclose(result, X.T @ (X @ v), rtol=1e-12, atol=1e-12)
+    table = np.zeros((64, 2))
+    table[:, 0] = v = rng.standard_normal(64)
+    tool.visit(columns, 4, table.reshape(-1))
+    np.testing.assert_allclose(table[:, 1], X.T @ (X @ v), rtol=1e-12, atol=1e-12)
 
 
 def test_common_columns_come_first_and_folding_stays_among_them():

@@ -59,3 +59,24 @@ def test_a_column_that_only_the_forgotten_had_has_no_weight(weighted, method) ->
     clf = unfit.LogisticRegression(method).fit(X.tocsr(), y)
     assert clf.unlearn([3]).coef_[:, 7].any()
     assert not clf.unlearn([5]).coef_[:, 7].any()
+
+
+@pytest.mark.parametrize("method", ["fisher", "influence", "newton", "retrain"])
+@pytest.mark.parametrize("other", ["a zero that is stored", "a row of weight 0"])
+def test_a_column_that_nobody_else_counts_in_has_no_weight(weighted, method, other) -> None:
+    X, y, weight = weighted
+    X, weight = X.tolil(), np.array(weight, dtype=np.float64)
+    X[:, 7] = 0.0
+    X[[3, 5], 7] = 1.5
+    X = X.tocsr()
+    X.sort_indices()
+    if other == "a row of weight 0":
+        weight[5] = 0.0
+    else:
+        inside = slice(X.indptr[5], X.indptr[6])
+        X.data[inside][X.indices[inside] == 7] = 0.0
+        assert (X.data == 0).any()
+    weight[3] = 1.0
+    clf = unfit.LogisticRegression(method).fit(X, y, sample_weight=weight)
+    assert clf.coef_[:, 7].any()
+    assert not clf.unlearn([3]).coef_[:, 7].any()

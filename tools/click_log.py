@@ -4,6 +4,7 @@ python tools/click_log.py [rows] prints what docs/benchmarks.md quotes. Rows are
 data/catalog/entries/clicks.py with 30 values each in 2^20 columns.
 """
 
+import importlib
 import re
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import unfit
+from unfit.cli.bench import _package
 from unfit.core.sparse_rows import make_rows
 from unfit.core.sparse_sums import SparseMatrix
 from unfit.data.catalog.entries.clicks import generate
@@ -53,7 +55,12 @@ def main(n: int) -> None:
         start = time.perf_counter()
         matrix.products(curvatures, np.array([0]), v)
         times.append(time.perf_counter() - start)
-    print(f"product: {1e3 * min(times):.3g} ms, {size / min(times) / 1e9:.3g} GB/s of CSR arrays")
+    measure = importlib.import_module(f"{_package()}.measure")
+    rate, most = size / min(times), max(measure.read_bandwidth() for _ in range(3))
+    print(
+        f"product: {1e3 * min(times):.3g} ms, {rate / 1e9:.3g} GB/s of CSR arrays, "
+        f"{100 * rate / most:.3g} % of the read bandwidth, {most / 1e9:.3g} GB/s"
+    )
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ while rows are trained on, forgotten and trained on again.
     python tools/cluster_study.py make FOLDER --rows 500000
     python tools/cluster_faults.py worker FOLDER        kill -9 of a worker at 20 random moments
     python tools/cluster_faults.py scheduler FOLDER     kill -9 of the scheduler at 5 of them
+    python tools/cluster_faults.py partition FOLDER     a worker that nobody hears for a while
     python tools/cluster_faults.py story FOLDER --address tcp://...     what is disturbed, once
 
 Of every moment: whether the story ended by itself, and how far all weights on the way are from
@@ -24,6 +25,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 from cluster_study import SETTINGS, cluster, engine, opened, timed
 from distributed import Client, LocalCluster
@@ -32,6 +34,7 @@ from unfit.engines.base import Engine
 from unfit.errors import UnfitError
 from unfit.methods import METHODS
 
+TTL, SILENT = 4, 15  # seconds: until a worker is given up, and for which it is not heard
 NO_SPILLING = {
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
@@ -83,6 +86,37 @@ def worker_killed(folder: Path, n: int | None, times: int = 20) -> dict[str, Any
         "undisturbed_s": length,
         "worst_distance": worst,
     }
+
+
+def partitioned(folder: Path, n: int | None, times: int = 3) -> dict[str, Any]:
+    """One of two workers is stopped at a random moment of every story, as if the network had split,
+    for longer than the scheduler waits (worker-ttl), and goes on afterwards."""
+    files, rng, tries = opened(folder, n), np.random.default_rng(5), []
+    expected = story(engine(files, None))
+    with dask.config.set({"distributed.scheduler.worker-ttl": f"{TTL} s"}), cluster() as running:
+        story(engine(files, running.scheduler_address))  # compiles
+        length, _ = timed(lambda: story(engine(files, running.scheduler_address)))
+        for _ in range(times):
+            running.wait_for_workers(2, timeout=60)
+            moment, victim = float(rng.uniform(0, length)), int(rng.integers(2))
+            pid = list(running.workers.values())[victim].pid
+            stop = threading.Timer(moment, send, (pid, signal.SIGSTOP))
+            go_on = threading.Timer(moment + SILENT, send, (pid, signal.SIGCONT))
+            stop.start()
+            go_on.start()
+            taken, found = timed(lambda: story(engine(files, running.scheduler_address)))
+            go_on.join()
+            again = story(engine(files, running.scheduler_address))  # the silent one is heard again
+            away = max(apart(found, expected), apart(again, expected))
+            tries.append({"moment_s": moment, "took_s": taken, "distance": away})
+    return {"rows": files.n, "ttl_s": TTL, "silent_s": SILENT, "story_s": length, "tries": tries}
+
+
+def send(pid: int, what: signal.Signals) -> None:
+    try:
+        os.kill(pid, what)
+    except ProcessLookupError:  # its nanny has put another one in its place
+        return
 
 
 def kill(running: LocalCluster, which: int) -> None:
@@ -156,7 +190,7 @@ def told(folder: Path, n: int | None, address: str) -> None:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    asked.add_argument("what", choices=["worker", "scheduler", "story"])
+    asked.add_argument("what", choices=["worker", "scheduler", "partition", "story"])
     asked.add_argument("folder", type=Path)
     asked.add_argument("--rows", type=int)
     asked.add_argument("--times", type=int)
@@ -166,10 +200,12 @@ def main() -> None:
     if given.what == "story":
         told(folder, n, given.address)
         return
-    if given.what == "worker":
-        found = worker_killed(folder, n, given.times or 20)
-    else:
-        found = scheduler_killed(folder, n, given.times or 5)
+    studies = {
+        "worker": lambda: worker_killed(folder, n, given.times or 20),
+        "scheduler": lambda: scheduler_killed(folder, n, given.times or 5),
+        "partition": lambda: partitioned(folder, n, given.times or 3),
+    }
+    found = studies[given.what]()
     (folder / f"{given.what}.json").write_text(json.dumps(found))
     print(json.dumps(found, indent=1))
 

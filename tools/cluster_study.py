@@ -7,6 +7,7 @@ thread against one process with the same cores.
     python tools/cluster_study.py growth FOLDER                   both over n/4, n/2 and n rows
     python tools/cluster_study.py passes FOLDER                   passes of both, in turn
     python tools/cluster_study.py tasks FOLDER --rows 100000      what a task costs beside its rows
+    python tools/cluster_study.py rough FOLDER                    the error of a Hessian in float32
     python tools/cluster_study.py compare FOLDER                  weights of `cluster` and `one`
     python tools/cluster_study.py draw FOLDER                     docs/scaling.png, of `growth`
 
@@ -83,13 +84,14 @@ def opened(folder: Path, n: int | None) -> RowFiles:
 
 
 @contextmanager
-def cluster() -> Iterator[LocalCluster]:
+def cluster(threads: int = 1) -> Iterator[LocalCluster]:
+    """Two workers of so many threads."""
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     with (
         dask.config.set(CONFIGURATION),
         LocalCluster(
             n_workers=2,
-            threads_per_worker=1,
+            threads_per_worker=threads,
             host="127.0.0.1",
             dashboard_address=":0",
             memory_limit=0,
@@ -221,15 +223,38 @@ def on_cluster(folder: Path, n: int | None) -> dict[str, Any]:
 
 
 def tasks(folder: Path, n: int | None, counts: Sequence[int] = (6, 60, 300)) -> dict[str, Any]:
-    """Seconds of a pass over few rows in so many shards, and the line through them."""
+    """Seconds of a pass over few rows by so many threads, each of which has a shard and a task,
+    and the line through them."""
     files, found = opened(folder, n), {}
     rows = files.rows(0, files.n, True, LOGISTIC)
-    with cluster() as running:
-        for count in counts:
+    for count in counts:
+        with cluster(count // 2) as running:
             data = Dask(running.scheduler_address, shards=count).of_files(rows, 2, files)
             found[count] = passes(data)["gradient_pass_s"]
     each, fixed = np.polyfit(list(found), list(found.values()), 1)
     return {"rows": files.n, "pass_s": found, "s_per_task": each, "fixed_s": fixed}
+
+
+def rough(folder: Path, n: int | None, probes: int = 20) -> dict[str, Any]:
+    """How far the Hessian in float32 is off, at the optimum: at most so much of itself in any
+    direction, by products in float64 with random vectors.
+
+    With H = L L^T and E the error, L^-1 E L^-T has norm s; applied to g ~ N(0, I) it is at least
+    s |g_1| long, and one of 20 numbers |g_1| is above 1/2 but for a chance of 0.383^20 = 5e-9.
+    """
+    with cluster() as running:
+        data = engine(opened(folder, n), running.scheduler_address)
+        method, rng = METHODS["newton"](SETTINGS), np.random.default_rng(4)
+        W = method.train(data, rng).weights
+        H = data.hessian_sum(W)[0]
+        products = data.value_gradient_products(W)[2]
+        L = np.linalg.cholesky(H)
+        lengths = []
+        for _ in range(probes):
+            v = np.linalg.solve(L.T, rng.standard_normal(len(H)))
+            error = H @ v - products(np.array([0]), v[None])[0]
+            lengths.append(float(np.linalg.norm(np.linalg.solve(L, error))))
+    return {"rows": len(data), "probes": probes, "longest": max(lengths), "off": 2 * max(lengths)}
 
 
 def growth(folder: Path) -> dict[str, Any]:
@@ -308,7 +333,7 @@ def compare(folder: Path) -> dict[str, Any]:
 
 def main() -> None:
     asked = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parts = ["make", "cluster", "one", "passes", "tasks", "growth", "compare", "draw"]
+    parts = ["make", "cluster", "one", "passes", "tasks", "rough", "growth", "compare", "draw"]
     asked.add_argument("what", choices=parts)
     asked.add_argument("folder", type=Path)
     asked.add_argument("--rows", type=int)
@@ -323,6 +348,7 @@ def main() -> None:
         "one": lambda: work(engine(opened(folder, n), None)) | {"memory_mb": memory()},
         "passes": lambda: in_turn(folder, n),
         "tasks": lambda: tasks(folder, n),
+        "rough": lambda: rough(folder, n),
         "growth": lambda: growth(folder),
         "compare": lambda: compare(folder),
         "draw": lambda: draw(folder, given.picture),

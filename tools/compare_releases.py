@@ -1,11 +1,12 @@
 """Times another checkout of unfit and this one, by turns, on one machine.
 
     python tools/compare_releases.py OTHER [--rounds 3] [--only bench,erasure,predictions]
+                                     [--sections forgetting,noise]
 
 OTHER is a folder with a checkout and its .venv (`make demo` there makes one). Compared are what
 `unfit bench --quick` measures, the erasure of one person in a workspace from the call to its
 answer, and predictions per second at full speed. Of each figure the best of all rounds counts; a
-ratio above 1 means that this checkout is slower.
+ratio above 1 means that this checkout is slower. --sections: of the bench, these alone.
 """
 
 import argparse
@@ -15,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).parents[1]
@@ -67,11 +69,14 @@ class Checkout:
         return done.stdout
 
 
-def bench(checkout: Checkout, scratch: Path) -> Iterator[tuple[str, float]]:
+def bench(
+    checkout: Checkout, scratch: Path, sections: Sequence[str] = ()
+) -> Iterator[tuple[str, float]]:
     """Seconds of each line of `unfit bench --quick` that is a time."""
     found = scratch / "bench.json"
     script = "from unfit.cli import app; app()"
-    checkout.run("-c", script, "bench", "--quick", "--output", str(found))
+    chosen = [f"--section={name}" for name in sections]
+    checkout.run("-c", script, "bench", "--quick", "--output", str(found), *chosen)
     for row in json.loads(found.read_text())["rows"]:
         time = re.fullmatch(r"([\d.,]+) (\w+)", row["ours"].strip())
         if time and time[2] in UNITS:
@@ -105,14 +110,17 @@ def main() -> None:
     parser.add_argument("other", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", default=",".join(KINDS))
+    parser.add_argument("--sections", default="")
     given = parser.parse_args()
+    sections = given.sections.split(",") if given.sections else ()
+    kinds = KINDS | {"bench": partial(bench, sections=sections)}
     checkouts = [Checkout(given.other.resolve()), Checkout(HERE)]
     times: dict[str, list[float]] = defaultdict(lambda: [float("inf"), float("inf")])
     for number in range(given.rounds):
         for kind in given.only.split(","):
             for which in (0, 1) if number % 2 == 0 else (1, 0):
                 with tempfile.TemporaryDirectory() as scratch:
-                    for name, seconds in KINDS[kind](checkouts[which], Path(scratch)):
+                    for name, seconds in kinds[kind](checkouts[which], Path(scratch)):
                         times[name][which] = min(times[name][which], seconds)
             print(f"round {number + 1}: {kind}", file=sys.stderr, flush=True)
     print(f"| figure, best of {given.rounds} | other | this | ratio |\n|---|--:|--:|--:|")

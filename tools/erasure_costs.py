@@ -4,8 +4,9 @@
 
 Patients of the Diabetes data leave one at a time; each is an erasure from the call to its answer,
 bytes purged. OTHER is a folder with another checkout and its .venv: it erases the same patients
-from a workspace of its own, by turns with this one, so that both see the same machine. --quick:
-made-up patients. Prints Markdown: medians in milliseconds, and what was counted for each erasure.
+from a workspace of its own, by turns with this one, so that both see the same machine; a rest comes
+before each turn, for threads of BLAS that the other one has left spinning. --quick: made-up
+patients. Prints Markdown: medians in milliseconds, and what was counted for each erasure.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -27,6 +29,7 @@ from unfit.experiments.machine import machine
 
 HERE = Path(__file__).parents[1]
 WARM_UP = 10  # erasures that are not counted
+REST = 0.1  # seconds before each
 STEPS = {
     "before": "lock, records read, request filed",
     "open": "model and statistics at hand",
@@ -144,6 +147,7 @@ def measure(
         for number in range(WARM_UP + people):
             order = range(len(opened)) if number % 2 else reversed(range(len(opened)))
             for which in order:
+                time.sleep(REST)
                 done = opened[which].erase()
                 if number >= WARM_UP and done["kind"] == "updated":
                     found[which].append(done)

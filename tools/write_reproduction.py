@@ -21,7 +21,7 @@ from unfit.experiments.agreement import Agreement
 from unfit.experiments.claims import Claim
 from unfit.experiments.significance import LEVEL
 from unfit.experiments.study import Drawn, Study, StudyResult, reproduce
-from unfit.experiments.table import three_digits
+from unfit.experiments.table import Table, three_digits
 from unfit.pages.reproduction import CORRECTED, reproduction_page, speed_check
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -118,6 +118,9 @@ def document(outcome: StudyResult) -> str:
             f"{where}{plan.caption}",
             "",
         ]
+        lines += [
+            line for table in outcome.data if table.name == plan.name for line in _file(table)
+        ]
     lines += ["## Tables", ""]
     for table in outcome.tables:
         lines += [f"### {table.title}", ""]
@@ -139,6 +142,13 @@ def document(outcome: StudyResult) -> str:
     lines += ["", "## What we corrected, and what that changes", ""]
     lines += [f"- **{what}.** {why}" for what, why in CORRECTED]
     return "\n".join(lines) + "\n"
+
+
+def _file(table: Table) -> list[str]:
+    """Where the figures of a picture are."""
+    name = table.name
+    links = f"[text](reproduction/{name}.txt), [CSV](reproduction/{name}.csv)"
+    return [f"Its {len(table.rows)} rows of figures: {links}. {table.note}".strip(), ""]
 
 
 def shown(outcome: StudyResult) -> list[Drawn]:

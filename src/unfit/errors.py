@@ -42,6 +42,16 @@ class LostLock(Unavailable):
         )
 
 
+class Withdrawn(Unavailable):
+    """A workspace whose model was withdrawn, because too little remained to train another one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model was withdrawn by an erasure, because no model could be trained on what "
+            "remained; `unfit status` says why"
+        )
+
+
 class Untrained(Unavailable):
     """A workspace without a model."""
 

@@ -98,6 +98,24 @@ class RowFiles:
             return np.empty(array.shape, array.dtype)
         return np.asarray(np.memmap(path, array.dtype, "r", shape=array.shape))
 
+    def read(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Some rows of a file, read and not mapped: a page that is touched brings megabytes of its
+        neighbours along into the memory of a process."""
+        like, path = self.mapped(name), self.path(name)
+        found = np.empty((len(rows), *like.shape[1:]), like.dtype)
+        size = found[:1].nbytes
+        with path.open("rb", buffering=0) as file:
+            for i, row in enumerate(rows.tolist()):
+                place = row + len(like) if row < 0 else row
+                if (
+                    os.preadv(file.fileno(), [found[i : i + 1].data.cast("B")], place * size)
+                    != size
+                ):
+                    raise Damaged(
+                        f"{path.parent.name}/{path.name} is cut; restore it from a backup"
+                    )
+        return found
+
     def check(self) -> None:
         """Raise Damaged if the folder holds other rows than those described here."""
         path = Path(self.folder) / MANIFEST
@@ -170,7 +188,13 @@ def coded(labels: np.ndarray, class_of_label: np.ndarray, *, in_place: bool) -> 
     whoever looks at few of many; kernels take arrays of their own."""
     if in_place and np.array_equal(class_of_label, np.arange(len(class_of_label))):
         return labels
-    return np.asarray(class_of_label[labels])
+    try:
+        return np.asarray(class_of_label[labels])
+    except IndexError:
+        raise Damaged(
+            f"the file labels.bin is damaged: it names a label that is none of the "
+            f"{len(class_of_label)} there are; restore a backup"
+        ) from None
 
 
 def digest_of(path: Path) -> str:

@@ -111,9 +111,11 @@ def positions(rows: ArrayLike, labels: Labels | None, remaining: np.ndarray) -> 
         return _of_mask(asked, n)
     if asked.ndim != 1 or not np.issubdtype(asked.dtype, np.integer):
         known = "" if labels is None else "; labels of the data frame go into a pandas.Index"
+        given = f"{asked.dtype} values of shape {asked.shape}"
+        if asked.ndim == 0:
+            given = f"a {type(rows).__name__}"
         raise ValueError(
-            f"rows must be a list of whole numbers, positions in the X of fit{known}; got "
-            f"{asked.dtype} values of shape {asked.shape}"
+            f"rows must be a list of whole numbers, positions in the X of fit{known}; got {given}"
         )
     unknown = asked[(asked < 0) | (asked >= n)]
     if len(unknown):

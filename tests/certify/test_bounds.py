@@ -17,6 +17,7 @@ def problem_of(small: Small, n: int) -> bounds.Problem:
     return bounds.Problem(
         n=n,
         total_weight=float(n),
+        summed_ridge=small.l2 * n,
         d=small.X.shape[1] + 1,
         ridge=small.l2 * n,
         radius=float(lengths),
@@ -119,6 +120,7 @@ def test_the_solution_of_the_step_bound_is_the_largest() -> None:
         problem = bounds.Problem(
             n=100,
             total_weight=100.0,
+            summed_ridge=1.0,
             d=3,
             ridge=float(10 ** rng.uniform(-2, 2)),
             radius=float(10 ** rng.uniform(-1, 1)),

@@ -102,7 +102,9 @@ def test_the_documents_explain_every_policy_and_their_example_passes_the_contrac
     table = text.split("| policy | retrains by |")[1].split("\n\n")[0]
     for name in POLICIES.built_in():
         policy = POLICIES[name]
-        (line,) = [row for row in table.splitlines() if row.startswith(f"| `{name}` |")]
+        found = [row for row in table.splitlines() if row.startswith(f"| `{name}` |")]
+        assert len(found) == 1, f"docs/extending.md needs one row for the policy `{name}`"
+        (line,) = found
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         settings = [text for k in knobs(policy) for text in (k.help, f"{k.default:g}")]
         assert cells == [f"`{name}`", policy.description, *(settings or ["", ""])]

@@ -1,15 +1,23 @@
 """One vector and sparse rows, in the order of common columns, against SciPy and dense rows."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import njit
 from scipy import sparse
 from sparse_problems import sparse_and_dense
 
 from unfit.core import sparse_sums
 from unfit.core.deflation import MORE, PRODUCTS
 from unfit.core.hot_columns import HotColumns, OneSystem
+from unfit.core.kernels import sparse as kernels_of_several
+from unfit.core.kernels import sparse_pairs
+from unfit.core.kernels.parallel import KERNEL
 from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
 from unfit.core.objective import value_gradient_sum
 from unfit.core.sparse_rows import make_rows
@@ -197,3 +205,34 @@ def test_steps_of_conjugate_gradients_are_those_of_the_formulae():
     by_threads(300_000, 2, (), lambda _, s: turn(moved[2], at, ratios, image, s))
     direction[at] = image + ratios[:, None] * direction[at]
     np.testing.assert_allclose(moved[2], direction, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["alike", "different"])
+def test_no_references_are_counted_while_rows_are_read(kind, tmp_path):
+    """Each would be an atomic operation on what all threads share, for every row. In a process with
+    an empty cache: kernels that others call have no signatures where those were loaded from one."""
+    check = f"import test_hot_columns; test_hot_columns._check_references({kind!r})"
+    here = os.pathsep.join([str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": here}
+    done = subprocess.run([sys.executable, "-c", check], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def _check_references(kind):
+    rows, other = _rows(kind, True), {"alike": "_alike", "different": ""}[kind]
+    hot, several = HotColumns.of(rows), SparseMatrix(rows)
+    w = np.zeros(rows.d)
+    hot.product(hot.value_gradient(w, None).curvatures, 0, w)
+    several.evaluate(np.zeros((3, rows.d)))
+    names = [f"{name}{other}" for name in ("_add_product", "_gather", "_scatter")]
+    kernels = [getattr(sparse_pairs, name) for name in names]
+    for kernel in [*kernels, kernels_of_several._gather]:
+        compiled = njit(**{**KERNEL, "cache": False})(kernel.py_func)
+        compiled.compile(kernel.signatures[0])
+        lines = next(iter(compiled.inspect_asm().values())).splitlines()
+        wrapper = next(
+            i for i, line in enumerate(lines) if line.endswith(":") and "cpython" in line
+        )
+        assert wrapper > 50
+        assert not any("NRT_" in line for line in lines[:wrapper])

@@ -11,8 +11,7 @@ from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
     inverse_fourth_root_downdated,
     inverse_fourth_root_times,
-    secret_generator,
-    standard_normal,
+    secret_normal,
 )
 
 
@@ -64,11 +63,28 @@ def test_zero_vector():
     assert not inverse_fourth_root_by_lanczos(lambda v: 2 * v, np.zeros(5)).any()
 
 
-def test_secret_generators_are_never_the_same_and_their_noise_is_normal():
-    firsts = {standard_normal(secret_generator(), (1,))[0] for _ in range(1000)}
+def test_secret_noise_is_never_the_same_and_normal_out_to_its_tails():
+    firsts = {float(secret_normal((1,))[0]) for _ in range(1000)}
     assert len(firsts) == 1000
-    drawn = np.array(sorted(firsts))  # of a thousand generators, one number each
-    assert stats.kstest(drawn, "norm").pvalue > 1e-6
-    pairs = standard_normal(secret_generator(), (2, 100_000))
+    pairs = secret_normal((2, 200_000))
     assert abs(np.corrcoef(pairs)[0, 1]) < 0.02
     assert stats.kstest(pairs[0], "norm").pvalue > 1e-6
+    beyond = np.count_nonzero(np.abs(pairs) > 4)  # 25 are expected
+    assert stats.binomtest(beyond, pairs.size, 2 * stats.norm.sf(4)).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("bits", "value"),
+    [
+        (0, stats.norm.ppf(2.0**-65)),  # the lowest bit is the sign, and 0 is minus
+        (1, -stats.norm.ppf(2.0**-65)),
+        (2**64 - 1, 0.0),
+        (2**63, stats.norm.ppf(0.25)),
+        (2**63 + 1, -stats.norm.ppf(0.25)),
+    ],
+)
+def test_every_bit_of_secret_noise_counts(monkeypatch, bits, value):
+    """Against the quantiles of the normal law."""
+    drawn = np.array([bits], np.uint64).tobytes()
+    monkeypatch.setattr("os.urandom", lambda size: (drawn * size)[:size])
+    assert secret_normal((1, 3)) == pytest.approx(np.full((1, 3), value), rel=1e-12, abs=1e-15)

@@ -1,4 +1,4 @@
-"""Rows that are mostly zeros, packed: the same sums, and nothing of who has left."""
+"""Rows that are mostly alike, packed: the same sums, and nothing of who has left."""
 
 from dataclasses import replace
 
@@ -14,6 +14,8 @@ from unfit.engines.cpu import CpuEngine
 def mostly_zeros(dtype="float32", n=500, p=40, share=0.2, classes=2) -> Rows:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, p)) * (rng.random((n, p)) < share)
+    X[:, 5] = 0.7 * (rng.random(n) < 0.9)  # a column in which most rows have the same number
+    X[:, 6] = rng.random(n) < 0.4  # and one in which fewer than half have
     X[3] = 0  # a row of nothing
     codes = rng.integers(0, classes, n).astype(np.int32)
     return Rows(X.astype(dtype), codes, True)
@@ -40,6 +42,16 @@ def test_sums_are_those_of_the_rows(dtype, k, masked, intercept, loss) -> None:
     np.testing.assert_array_equal(gradient, found)
 
 
+def test_what_most_rows_have_is_not_kept() -> None:
+    X = mostly_zeros().X
+    packed = PackedRows.of(X)
+    assert packed is not None
+    usual, _, _, numbers = packed.packed
+    np.testing.assert_array_equal(np.flatnonzero(usual), [5])
+    assert usual[5] == np.float32(0.7)
+    assert numbers.size == np.count_nonzero(usual != X)
+
+
 def test_full_rows_and_very_wide_ones_stay_as_they_are() -> None:
     assert PackedRows.of(mostly_zeros(share=0.5).X) is None
     assert PackedRows.of(np.zeros((1, (1 << 16) + 1), np.float32)) is None
@@ -53,7 +65,7 @@ def test_rows_are_packed_when_passes_have_cost_as_much() -> None:
 def test_who_is_erased_leaves_no_number_and_no_column() -> None:
     packed = PackedRows.of(mostly_zeros().X)
     assert packed is not None
-    starts, columns, numbers = packed.packed
+    _, starts, columns, numbers = packed.packed
     packed.erase(np.array([7, 499]))
     for row in (7, 499):
         assert not columns[starts[row] : starts[row + 1]].any()

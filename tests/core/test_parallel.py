@@ -1,10 +1,26 @@
-"""Threads that meet: all arrive, and a failure does not leave the others waiting."""
+"""Threads that meet: all arrive, and a failure does not leave the others waiting. Threads that are
+kept: beside the caller, holding nothing, and new in a child process."""
+
+import ctypes
+import gc
+import os
+import threading
+import weakref
 
 import numpy as np
 import pytest
 from numba import njit
 
-from unfit.core.kernels.parallel import available_threads, meet, new_meeting, run_threads
+from unfit.core.kernels.parallel import (
+    CACHE_LINE,
+    available_threads,
+    meet,
+    new_meeting,
+    run_parts,
+    run_threads,
+    threads_and_parts,
+    zeros_on_lines,
+)
 
 
 @njit(nogil=True)
@@ -18,10 +34,11 @@ def take_turns(meeting, seen, thread, threads, rounds):
         meet(meeting, (2 * r + 2) * threads)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_nobody_passes_before_all_have_arrived(threads):
-    meeting, seen = new_meeting(), np.zeros((2000, threads), np.int64)
-    run_threads(lambda t: take_turns(meeting, seen, t, threads, 2000), threads, meeting)
+# Where threads outnumber cores, one that waits spins until its time is up: fewer rounds then.
+@pytest.mark.parametrize(("threads", "rounds"), [(1, 2000), (2, 2000), (3, 200)])
+def test_nobody_passes_before_all_have_arrived(threads, rounds):
+    meeting, seen = new_meeting(), np.zeros((rounds, threads), np.int64)
+    run_threads(lambda t: take_turns(meeting, seen, t, threads, rounds), threads, meeting)
     assert (seen == 1).all()
 
 
@@ -39,3 +56,114 @@ def test_a_failure_releases_the_others_and_is_raised():
 
 def test_cores():
     assert 1 <= available_threads() <= 16
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2,
+    reason="needs two cores and a system that tells them apart",
+)
+def test_no_thread_runs_on_the_core_of_the_caller():
+    core, barred = ctypes.PyDLL(None).sched_getcpu, []
+
+    def body(thread):
+        if thread:
+            barred.append(os.sched_getaffinity(0))
+
+    for _ in range(20):
+        before = core()
+        run_threads(body, 2)
+        if core() == before:  # else the caller was moved meanwhile
+            assert barred[-1] == os.sched_getaffinity(0) - {before}
+
+
+def test_more_threads_than_cores_may_run_everywhere():
+    if not hasattr(os, "sched_getaffinity"):
+        pytest.skip("cores cannot be told apart here")
+    cores, seen = os.sched_getaffinity(0), []
+    run_threads(lambda t: seen.append(os.sched_getaffinity(0)), len(cores) + 1)
+    assert seen == [cores] * (len(cores) + 1)
+
+
+def test_threads_are_kept_and_hold_nothing():
+    class Rows:
+        pass
+
+    def used():
+        rows = Rows()
+        names = []
+        run_threads(lambda t: names.append((threading.get_native_id(), rows)), 2)
+        return {thread for thread, _ in names}, weakref.ref(rows)
+
+    first, rows = used()
+    gc.collect()
+    assert rows() is None
+    assert used()[0] == first
+
+
+def test_callers_at_the_same_time_do_not_share_a_thread():
+    meeting, seen = threading.Barrier(4), []
+
+    def caller():
+        run_threads(lambda t: (meeting.wait(10), seen.append(threading.get_native_id())), 2)
+
+    callers = [threading.Thread(target=caller) for _ in range(2)]
+    for one in callers:
+        one.start()
+    for one in callers:
+        one.join()
+    assert len(set(seen)) == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_child_process_has_threads_of_its_own():
+    run_threads(lambda t: None, 2)
+    child = os.fork()
+    if child == 0:
+        seen = set()
+        run_threads(lambda t: seen.add(threading.get_native_id()), 2)
+        os._exit(0 if len(seen) == 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_every_part_is_taken_once(threads):
+    taken = []
+    run_parts(taken.append, 11, threads)
+    assert sorted(taken) == list(range(11))
+
+
+def test_a_thread_that_is_held_up_leaves_its_parts_to_the_others():
+    others_done, taken = threading.Event(), {}
+
+    def body(part):
+        taken[part] = threading.get_native_id()
+        if part == 0:
+            assert others_done.wait(10)
+        elif len(taken) == 8:
+            others_done.set()
+
+    run_parts(body, 8, 2)
+    assert len({taken[part] for part in range(1, 8)}) == 1
+
+
+def test_little_work_is_one_part():
+    assert threads_and_parts(99, 100) == (1, 1)
+    threads, parts = threads_and_parts(10**9, 100)
+    assert threads == available_threads()
+    assert parts == (1 if threads == 1 else 4 * threads)
+
+
+@pytest.mark.parametrize("shape", [(8,), (2, 3, 72), (1, 1, 5), (0, 4)])
+@pytest.mark.parametrize("dtype", [np.float64, np.int64])
+def test_zeros_begin_with_a_cache_line(shape: tuple[int, ...], dtype: type) -> None:
+    made = [zeros_on_lines(shape, dtype) for _ in range(20)]
+    for found in made:
+        assert found.shape == shape
+        assert found.dtype == dtype
+        assert found.flags.c_contiguous
+        assert found.flags.writeable
+        assert not found.any()
+        assert found.size == 0 or found.ctypes.data % CACHE_LINE == 0
+        found[...] = 1
+    assert not zeros_on_lines(shape, dtype).any()

@@ -12,7 +12,7 @@ from sparse_problems import sparse_and_dense
 from unfit.core.kernels.sparse import LANES, gather_rows, padded
 from unfit.core.losses import LOSSES
 from unfit.core.objective import Rows, hessian_sum, value_gradient_sum
-from unfit.core.sparse_rows import sparse_rows
+from unfit.core.sparse_rows import make_rows, sparse_rows
 from unfit.core.sparse_sums import SparseMatrix, Transpose
 from unfit.errors import BadInput
 
@@ -154,6 +154,9 @@ def _broken(change):
         (lambda X: X.indices.__setitem__(0, -1), "row 0 of X has a column index outside 0 to 2"),
         (lambda X: X.indices.__setitem__(3, 0), "row 1 of X .* repeated or not in ascending order"),
         (lambda X: X.data.__setitem__(3, np.nan), "row 1 of X holds a value that is not a finite"),
+        (lambda X: X.indptr.__setitem__(1, 9), "row 1 of X ends before it begins"),
+        (lambda X: X.indptr.__setitem__(2, 9), "end beyond the values that are stored"),
+        (lambda X: X.indptr.__setitem__(0, 1), "does not tell where 2 rows begin"),
     ],
 )
 def test_what_is_not_in_canonical_form_is_refused_by_row(change, said, bits):
@@ -161,6 +164,25 @@ def test_what_is_not_in_canonical_form_is_refused_by_row(change, said, bits):
     X.indices = X.indices.astype(bits)
     with pytest.raises(BadInput, match=said):
         sparse_rows(X, Rows(np.zeros((0, 3)), np.zeros(2, np.int32), True))
+
+
+def test_arrays_longer_than_their_rows_are_read_to_the_end_of_the_rows():
+    X = sparse.csr_array(np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 4.0]]))
+    X.data, X.indices = np.append(X.data, np.nan), np.append(X.indices, 99)
+    rows = sparse_rows(X, Rows(np.zeros((0, 3)), np.zeros(2, np.int32), True))
+    np.testing.assert_array_equal(Transpose.of(rows).indptr, [0, 1, 2, 4])
+    np.testing.assert_array_equal(rows.values_in_columns(), [1, 1, 2])
+
+
+def test_values_in_columns_are_those_that_count():
+    X = sparse.csr_array(np.array([[5.0, 1.0, 0.0], [3.0, 0.0, 4.0], [0.0, 2.0, 4.0]]))
+    X.data[0] = 0.0  # stored all the same
+    weight = np.array([1.0, 2.0, 0.0])
+    rows = make_rows(X, np.zeros(3, np.int32), True, sample_weight=weight)
+    np.testing.assert_array_equal(rows.values_in_columns(), [1, 1, 1])
+    mask = np.array([False, True, True])
+    np.testing.assert_array_equal(rows.values_in_columns(mask), [1, 0, 1])
+    np.testing.assert_array_equal(replace(rows, sample_weight=None).values_in_columns(), [1, 2, 2])
 
 
 def test_a_row_of_codes_follows_its_row():

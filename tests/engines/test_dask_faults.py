@@ -75,7 +75,7 @@ def test_rows_left_out_by_position_or_by_bit():
     rng = np.random.default_rng(0)
     for share in (0, 0.001, 0.5, 1):
         out = rng.random(1003) < share
-        sent = tasks.LeftOut.of(out)
+        sent = tasks.LeftOut.at(np.flatnonzero(out), len(out))
         np.testing.assert_array_equal(sent.taken_from(np.ones(1003, bool)), ~out)
         np.testing.assert_array_equal(sent.taken_from(out), np.zeros(1003, bool))
         assert sent.array.nbytes <= 1003 / 8 + 1
@@ -109,9 +109,9 @@ def test_the_files_go_with_the_model(cluster, tmp_path):
 def test_no_row_travels_between_workers(cluster):
     data = fitted(cluster.engine(shards=1))._data
     shard = replace(data._shards._template, start=0, stop=len(data))
-    nobody = tasks.LeftOut.of(np.zeros(len(data), bool))
+    nobody = tasks.LeftOut.at(np.zeros(0, int), len(data))
     loaded = tasks.Loaded(shard, 0, nobody)
-    evaluated = tasks.evaluate(loaded, nobody, epoch=0, W=np.zeros((1, data.d)))
+    evaluated = tasks.evaluate([loaded], [nobody], [0], W=np.zeros((1, data.d)))[0]
     for made in (loaded, evaluated):
         sent = pickle.dumps(made)
         assert len(sent) < 4096 < sys.getsizeof(made)
@@ -122,27 +122,27 @@ def test_no_row_travels_between_workers(cluster):
 def test_a_task_of_another_epoch_is_refused(cluster):
     data = fitted(cluster.engine(shards=1))._data
     shard = replace(data._shards._template, start=0, stop=len(data))
-    nobody = tasks.LeftOut.of(np.zeros(len(data), bool))
+    nobody = tasks.LeftOut.at(np.zeros(0, int), len(data))
     loaded = tasks.Loaded(shard, 3, nobody)
     with pytest.raises(Unavailable, match="was mapped before rows were forgotten"):
-        tasks.summed(loaded, nobody, epoch=4, what=tasks.gram)
+        tasks.summed([loaded], [nobody], [4], what=tasks.gram)
 
 
 def test_whoever_is_erased_in_the_file_is_left_out_by_every_load(cluster):
     data = fitted(cluster.engine(shards=1))._data
     shard = replace(data._shards._template, start=0, stop=len(data))
-    nobody = tasks.LeftOut.of(np.zeros(len(data), bool))
+    nobody = tasks.LeftOut.at(np.zeros(0, int), len(data))
     before = tasks.Loaded(shard, 0, nobody)
     data.files.zero(np.array([7]))
     assert tasks.load(shard, 0, nobody).n == len(data) - 1  # of a stale epoch, too
     with pytest.raises(Unavailable, match="were purged while they were read"):
-        tasks.summed(before, nobody, epoch=0, what=tasks.gram)
+        tasks.summed([before], [nobody], [0], what=tasks.gram)
 
 
 def test_another_version_is_refused(cluster):
     data = fitted(cluster.engine(shards=1))._data
     shard = replace(data._shards._template, stop=len(data), version="0.0.0")
-    nobody = tasks.LeftOut.of(np.zeros(len(data), bool))
+    nobody = tasks.LeftOut.at(np.zeros(0, int), len(data))
     with pytest.raises(Unavailable, match=r"and this process has 0\.0\.0; install the same"):
         tasks.load(shard, 0, nobody)
 

@@ -50,10 +50,29 @@ def fitted(cluster, **settings):
 
 def test_both_workers_map_as_many(cluster):
     data = fitted(cluster, shards=8)._data
-    data.gradient_sum(np.zeros((1, data.d)))
+    W = np.zeros((1, data.d))
+    products = data.value_gradient_products(W)[2]
+    for _ in range(3):
+        data.gradient_sum(W)
+        data.hessian_sum(W)
+        products(np.array([0]), W)
     shards = data._shards
     places = shards.cluster.client().who_has(list(shards.mapped()))
+    assert all(len(where) == 1 for where in places.values())  # nothing was handed over
     assert sorted(counts({k: w[0] for k, w in places.items()}).values()) == [4, 4]
+
+
+def test_what_was_evaluated_goes_with_the_rows_that_leave(cluster):
+    data = fitted(cluster, shards=4)._data
+    W, V = np.full((1, data.d), 0.1), np.ones((1, data.d))
+    products = data.value_gradient_products(W)[2]
+    before = products(np.array([0]), V)
+    data.forget(np.array([5, 7999]))
+    assert all(one._done is None for one in data._shards._evaluations)
+    after = products(np.array([0]), V)  # made again, without them
+    expected = np.einsum("kde,ke->kd", data.hessian_sum(W), V)
+    np.testing.assert_allclose(after, expected, rtol=1e-5)
+    assert np.linalg.norm(after - before) > 0
 
 
 def test_only_the_shards_of_the_forgotten_are_mapped_anew(cluster):

@@ -155,3 +155,52 @@ def test_a_basis_of_few_columns_is_all_of_them():
     basis = Basis.of(lambda V: V @ (X.T @ X), lambda V: (X @ V.T).astype(np.float32), 6, 4)
     assert basis.directions.shape == (4, 6)
     assert basis.components.shape == (30, 4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_nothing_that_was_computed_tells_of_rows_that_were_erased(classes):
+    data, _, W = made(classes)
+    for array in (data.rows.data, data.rows.indices):
+        array.setflags(write=True)
+    gone = np.array([3, 9])
+    rows = data.rows
+    own = rows.indices[rows.indptr[3]]
+    rows.data[(rows.indices == own) & (np.repeat(np.arange(300), np.diff(rows.indptr)) != 3)] = 0.0
+    data._matrix.basis  # noqa: B018  # made when asked for
+    data.value_gradient_sum(W)
+    moved = W + 1e-3
+    data.value_gradient_products(moved, data.without(gone))
+    emptied = data.emptied_columns(gone)
+    assert own in emptied
+    data.forget(gone)
+    inside = np.isin(np.repeat(np.arange(300), np.diff(rows.indptr)), gone)
+    rows.data[inside] = rows.indices[inside] = 0  # as whoever owns them does
+    data.erase(gone)
+    assert data._at_model is None
+    assert data._ahead is data._last is data._guide is None
+    known, basis = data._on_trial, data._matrix.basis
+    assert not known.found.curvatures[gone].any()
+    assert known.found.margins is None or not known.found.margins[gone].any()
+    assert not known.weights[:, emptied].any()
+    assert not known.found.gradients[:, emptied].any()
+    assert not basis.components[gone].any()
+    assert not basis.directions[:, emptied].any()
+    assert not data._matrix.hot_columns._tables
+    # what is kept is still right, and saves the next request a pass
+    moved[:, emptied] = 0.0
+    read = data.rows_read
+    found = data.value_gradient_sum(moved)
+    assert data.rows_read == read
+    fresh = make_engine(rows.take(np.flatnonzero(data.remaining)), classes).value_gradient_sum(
+        moved
+    )
+    for one, other in zip(found, fresh, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+
+
+def test_directions_are_dropped_where_nobody_knows_which_columns_are_empty():
+    data, _, _ = made(2)
+    assert data._matrix.basis is not None
+    data.forget(np.array([3]))
+    data.erase(np.array([3]))
+    assert not data._matrix.has_basis

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import unfit
 from unfit.core.factors import Inverse
 from unfit.core.losses import Loss
 from unfit.core.objective import Rows
@@ -265,3 +266,22 @@ def test_rows_that_fit_nowhere_are_refused_with_the_remedy():
     rows = Rows(X, np.zeros(20, np.int32), False)
     with pytest.raises(Unavailable, match="no memory left.*UNFIT_DEVICE_MEMORY.*engine 'cpu'"):
         TorchEngine(rows, 2, device="cpu")
+
+
+def test_a_device_that_runs_out_of_memory_leaves_the_model_as_it_was(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((400, 8)), rng.integers(0, 2, 400)
+    clf = unfit.LogisticRegression("retrain", engine="torch").fit(X, y)
+    before = clf.coef_.copy()
+
+    def full(*_args, **_kwargs):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    with monkeypatch.context() as patch:
+        for name in ("evaluate", "products", "hessians"):
+            patch.setattr(type(clf._data._sums), name, full)
+        with pytest.raises(Unavailable, match="no memory left.*UNFIT_DEVICE_MEMORY"):
+            clf.unlearn([3])
+    np.testing.assert_array_equal(clf.coef_, before)
+    assert clf.n_remaining_ == 400
+    assert clf.unlearn([3]).n_remaining_ == 399

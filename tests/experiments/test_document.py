@@ -1,6 +1,7 @@
 """docs/reproduction.md says what its runs say: every sentence with a figure is computed again."""
 
 import importlib.util
+import io
 import json
 from pathlib import Path
 
@@ -46,7 +47,10 @@ def test_every_sentence_with_a_figure_is_generated_from_the_runs(writer, found):
 
 def test_every_table_is_generated_from_the_runs(found):
     for name in TABLES:
-        assert (PLACE / f"{name}.csv").read_text() == TABLES[name](found).csv(), name
+        kept = pd.read_csv(PLACE / f"{name}.csv")
+        made = pd.read_csv(io.StringIO(TABLES[name](found).csv()))
+        # Another processor adds numbers up in another order: the last digits may differ.
+        pd.testing.assert_frame_equal(kept, made, rtol=1e-12, atol=0, obj=name)
 
 
 def test_a_document_of_a_small_study_says_its_claims(writer, tiny):

@@ -53,14 +53,30 @@ FACTS = Facts(
         (LogLoss(0.05), False, "within 0.05"),
         (AccuracyFloor(0.85), True, "0.8000 is below the floor 0.85"),
         (AccuracyFloor(0.8), False, "is not below"),
-        (DeletedRows(30), True, "30 of at most 30 rows"),
-        (DeletedRows(31), False, "30 of at most 31 rows"),
-        (DeletedShare(0.03), True, "3 % of at most 3 %"),
-        (DeletedShare(0.04), False, "3 % of at most 4 %"),
+        (DeletedRows(30), True, "30 rows have gone since training, not below the limit of 30"),
+        (DeletedRows(31), False, "30 rows have gone since training, below the limit of 31"),
+        (
+            DeletedShare(0.03),
+            True,
+            "3 % of the rows have gone since training, not below the limit of 3 %",
+        ),
+        (
+            DeletedShare(0.04),
+            False,
+            "3 % of the rows have gone since training, below the limit of 4 %",
+        ),
         (Always(), True, "every erasure"),
         (Never(), False, "never"),
-        (AnyOf([Never(), DeletedRows(10)]), True, "30 of at most 10 rows"),
-        (AnyOf([Never(), DeletedRows(99)]), False, "never to retrain; 30 of at most 99"),
+        (
+            AnyOf([Never(), DeletedRows(10)]),
+            True,
+            "30 rows have gone since training, not below the limit of 10",
+        ),
+        (
+            AnyOf([Never(), DeletedRows(99)]),
+            False,
+            "never to retrain; 30 rows have gone since training, below",
+        ),
     ],
 )
 def test_verdicts(policy: object, retrain: bool, said: str) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -162,19 +163,30 @@ def test_each_person_opens_one_commitment_and_nobody_else_s(kept: Kept) -> None:
         assert {ws.certificates.of_request(key).number for key in named} == {1}
 
 
-def test_of_two_who_ask_at_once_one_gets_the_proof(kept: Kept) -> None:
-    with kept.open() as ws, kept.open() as other:
+@pytest.mark.path
+def test_of_two_who_ask_at_once_one_gets_the_proof(
+    database: servers.Server | None, tmp_path: Path
+) -> None:
+    kept = make_certified(tmp_path / "w", database)
+    with kept.open() as ws, kept.open() as other, ThreadPoolExecutor(1) as beside:
         ws.forget(subjects=trained_people(ws)[:1], key="a")
-        read, records = other.store.certificates.salts, other.store.certificates
-
-        def overtaken(request_id: int) -> object:
-            found = read(request_id)
-            ws.certificates.hand_out("a")  # between the reading and the removing
-            return found
-
-        records.salts = overtaken  # type: ignore[method-assign,assignment]
+        with ws.certificates.handing_out("a") as proof:
+            assert len(proof.salts) == 1
+            waiting = beside.submit(other.certificates.hand_out, "a")
+            with pytest.raises(TimeoutError):
+                waiting.result(timeout=0.2)
         with pytest.raises(HandedOut):
-            other.certificates.hand_out("a")
+            waiting.result()
+
+
+def test_a_proof_that_was_not_taken_stays(kept: Kept) -> None:
+    with kept.open() as ws:
+        ws.forget(subjects=trained_people(ws)[:1], key="a")
+        with pytest.raises(OSError, match="disk"), ws.certificates.handing_out("a") as proof:
+            raise OSError("the disk is full")
+        assert ws.certificates.hand_out("a") == proof
+        with pytest.raises(HandedOut):
+            ws.certificates.hand_out("a")
 
 
 @pytest.mark.path

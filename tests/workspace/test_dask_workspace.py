@@ -3,7 +3,8 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,14 @@ from workspaces import Kept, make, signature
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install unfit[cluster]")
 
+from pyarrow import parquet
+
 import clusters
+import people
+from unfit.data.sources import Source
+from unfit.data.sources.parquet_file import ParquetSource
 from unfit.errors import BadInput, Damaged, Unavailable
-from unfit.workspace import Workspace
+from unfit.workspace import Workspace, prediction
 
 GONE = ["p0003", "p0017"]
 
@@ -74,6 +80,55 @@ def test_the_same_versions_as_in_one_process(
         ws.forget(subjects=["p0020"])
 
 
+def test_workers_read_encode_and_predict_at_once(
+    cluster: clusters.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, seen = people.people(n=900), []
+    kept = [
+        make(tmp_path / name, None, trained=False, table=table, edit=edit)
+        for name, edit in (("ours", on(cluster)), ("theirs", lambda text: text))
+    ]
+    for one in kept:
+        parquet.write_table(table, one.folder.parent / "people.parquet", row_group_size=100)
+    with kept[0].open() as ws, kept[1].open() as other:
+        ws.train(lambda *at: seen.append(at))
+        other.train()
+        read = [done for stage, done, _ in seen if stage == "reading"]
+        assert (len(read), read[-1]) == (8, 900)  # nine row groups in eight parts
+        assert same(weights(ws), weights(other))
+        monkeypatch.setattr(prediction, "LARGE", 0)
+        new = people.write(people.people(n=50, seed=2), tmp_path / "few.parquet")
+        parquet.write_table(people.people(n=700, seed=2), new, row_group_size=60)
+        cluster.kill(0)
+        found = [each.predict(new) for each in (ws, other)]
+    assert found[0].rows == found[1].rows == 700
+    labels = [one.table["prediction"].to_pylist() for one in found if one.table is not None]
+    assert labels[0] == labels[1]
+    folders = [one.folder / "data" / "rows-1" for one in kept]
+    for path in sorted(folders[1].iterdir()):
+        assert (folders[0] / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_file_that_workers_cannot_see_is_read_here(
+    cluster: clusters.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "LARGE", 0)
+    kept = make(tmp_path / "w", None, edit=on(cluster))
+    path = tmp_path / "new.parquet"
+    parquet.write_table(people.people(n=300, seed=2), path, row_group_size=60)
+    lost = ParquetSource.parts
+
+    def elsewhere(self: ParquetSource, most: int) -> Sequence[Source]:
+        parts = lost(self, most)
+        for part in parts:
+            part._path = Path("/nowhere/new.parquet")
+        return parts
+
+    monkeypatch.setattr(ParquetSource, "parts", elsewhere)
+    with kept.open() as ws:
+        assert ws.predict(path).rows == 300
+
+
 def test_certified_versions(cluster: clusters.Running, tmp_path: Path) -> None:
     kept = make_certified(tmp_path / "w", edit=on(cluster))
     with kept.open() as ws:
@@ -104,6 +159,22 @@ def test_canaries_are_gone_from_the_workspace_and_the_workers(
         assert found(kept.folder, wanted) == {}
     assert found(kept.folder, wanted) == {}
     assert found(cluster.folder, wanted) == {}
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.05, 0.2])
+def test_a_worker_killed_in_an_audit(
+    moment: float, cluster: clusters.Running, tmp_path: Path
+) -> None:
+    kept = moved(make(tmp_path / "w", None), cluster)
+    with kept.open() as ws:
+        ws.forget(subjects=GONE)
+        before = weights(ws)
+        killer = threading.Timer(moment, cluster.kill)
+        killer.start()
+        found = ws.audit().audit
+        killer.join()
+        assert found.verdict.startswith("forgotten")
+        np.testing.assert_array_equal(weights(ws), before)
 
 
 def test_deltagrad_is_refused(cluster: clusters.Running, tmp_path: Path) -> None:

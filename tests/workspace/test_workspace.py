@@ -280,8 +280,10 @@ def test_a_model_without_two_classes_is_withdrawn_and_erasure_goes_on(tmp_path: 
             code = session.open_model().class_of_label[d["labels"]]
             gone = d["numbers"][code == 0].tolist()
             left = d["numbers"][code == 1].tolist()
+        foreseen = ws.forget(rows=gone, dry_run=True)
         made = ws.forget(rows=gone)
-        assert made.action == "withdraw"
+        assert made.action == foreseen.action == "withdraw"
+        assert made.reason == foreseen.reason
         with pytest.raises(Unavailable, match="withdrawn"):
             ws.active_model()
         with pytest.raises(Unavailable, match="withdrawn"):

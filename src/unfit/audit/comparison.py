@@ -156,10 +156,10 @@ def _distances(
     control: np.ndarray | None,
     rng: np.random.Generator,
 ) -> Distances:
-    remaining = np.flatnonzero(q.data.remaining)
-    if len(remaining) > SAMPLE:
-        remaining = np.sort(rng.choice(remaining, SAMPLE, replace=False))
-    each = retrained.influences(q.data.take(remaining))
+    ranks = np.arange(min(q.data.n_remaining, SAMPLE))
+    if q.data.n_remaining > SAMPLE:
+        ranks = np.sort(rng.choice(q.data.n_remaining, SAMPLE, replace=False))
+    each = retrained.influences(q.data.take(q.data.nth(ranks)))
     one_row = None
     if each is not None:
         low, typical, high = (float(v) for v in np.quantile(each, [0.05, 0.5, 0.95]))

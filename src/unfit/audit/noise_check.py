@@ -65,9 +65,8 @@ def _wide(v: np.ndarray, centre: np.ndarray, data: Engine, ridge: Ridge) -> tupl
     """Bounds without a Hessian: H >= the ridge, and v^T H v by a pass over the rows."""
     zeroth = np.sum(v**2, axis=1)
     first = np.sum(ridge * v**2, axis=1)
-    rows = np.flatnonzero(data.remaining)
-    for start in range(0, len(rows), _BLOCK):
-        part = rows[start : start + _BLOCK]
-        some = data.take(part)
+    n = data.n_remaining
+    for start in range(0, n, _BLOCK):
+        some = data.take(data.nth(np.arange(start, min(start + _BLOCK, n))))
         first = first + np.sum(some.curvatures(centre) * margins(some.X, v) ** 2, axis=0)
     return float(np.sum(np.sqrt(ridge) * v**2)), float(np.sum(np.sqrt(zeroth * first)))

@@ -26,7 +26,8 @@ from unfit.core.penalty import penalty_value, with_ridge
 from unfit.core.predictions import margins
 from unfit.core.replay import GONE, PRESENT, Cadence
 from unfit.core.trajectory import TrajectoryFile
-from unfit.engines.base import Engine, sgd_engine
+from unfit.engines.base import Engine
+from unfit.engines.sgd import sgd_engine
 from unfit.methods.base import Method, Settings, State
 from unfit.methods.retrain import Retrain
 

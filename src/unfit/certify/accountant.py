@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv
 
+MOST_EPSILON = 100.0  # probabilities within a factor of e^100 of each other are any two
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _CLOSE = 0.5  # two Mills ratios nearer than this are subtracted by an integral
 _ROOT = 1e-13  # relative, of what is solved for
@@ -35,8 +36,8 @@ def delta_of(epsilon: float, mu: float) -> float:
     # is M(p) - M(p + mu): no difference of two numbers that are nearly the same.
     middle = epsilon / mu
     p = middle - mu / 2
-    if p < -8:  # M overflows soon, and nothing cancels
-        return 1.0 - _upper_tail(-p) - math.exp(epsilon) * _upper_tail(p + mu)
+    if p < -8:  # M(p) overflows soon, and nothing cancels
+        return 1.0 - _upper_tail(-p) - _density(p) * _mills(p + mu)
     if p > 38:  # below the smallest number there is
         return 0.0
     return float(_density(p) * _mills_difference(middle, mu))
@@ -101,7 +102,10 @@ def joint_mu(each: Iterable[float]) -> float:
 
 def check_promise(epsilon: float, delta: float) -> None:
     """Refuse what is no promise."""
-    if not (math.isfinite(epsilon) and epsilon >= 0):
-        raise ValueError(f"epsilon must be a number >= 0, got {epsilon}")
+    if not 0 <= epsilon <= MOST_EPSILON:
+        raise ValueError(
+            f"epsilon must be between 0 and {MOST_EPSILON:g}, beyond which nothing is promised; "
+            f"got {epsilon}"
+        )
     if not 0 < delta < 1:
         raise ValueError(f"delta must be between 0 and 1, such as 1e-5, got {delta}")

@@ -1,6 +1,6 @@
 """On which rows a retrained model is known to give the same label, without retraining.
 
-The retrained optimum is within a of the centre, so its margin of a row x is within |x| a of the
+A retraining's weights are within a of the centre, so its margin of a row x is within |x| a of the
 centre's. With two classes the label is the sign of the margin, and certain where |margin| > |x| a.
 With more it is the largest of k margins, and certain where the first is over |x| a sqrt(2) ahead of
 the second, because two of the k errors, whose squares sum to a^2 at most, are at most a sqrt(2)

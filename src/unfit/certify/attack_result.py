@@ -58,7 +58,9 @@ class AttackResult:
     @property
     def verdict(self) -> str:
         if self.outcome == "no claim":
-            return f"shows epsilon >= {at_least(self.found.epsilon):.3g}: {self.reason}"
+            shown = at_least(self.found.epsilon)
+            what = f"epsilon >= {shown:.3g}" if shown > 0 else "no epsilon above 0"
+            return f"shows {what}: {self.reason}"
         return f"{self.outcome}: {self.reason}"
 
     @property

@@ -38,14 +38,16 @@ FAR = 20.0  # a reach from which `step` says nothing
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """What every bound depends on. n: rows that were summed; total_weight: of their sample weights,
-    n where they have none; d: columns. Of the loss: its largest curvature and slope, and its
-    largest slope at a margin of 0."""
+    n where they have none; summed_ridge: the penalty that was summed with them; radius: R, of all
+    of them; d: columns; ridge: the penalty of the rows that remain, which may be fewer. Of the
+    loss: its largest curvature and slope, and its largest slope at a margin of 0."""
 
     n: int
     total_weight: float
+    summed_ridge: float
     d: int
     ridge: float
-    radius: float  # R
+    radius: float
     max_curvature: float
     max_slope: float
     slope_at_zero: float
@@ -61,11 +63,11 @@ class Problem:
         slope = self.slope_at_zero + self.max_curvature * self.radius * length
         slope = min(slope, self.max_slope)
         each = self.max_curvature * margin + (5 * UNIT + _gamma(self.n)) * slope
-        return self.total_weight * self.radius * each + 2 * UNIT * self.ridge * length
+        return self.total_weight * self.radius * each + 2 * UNIT * self.summed_ridge * length
 
     def product_rounding(self, length: float) -> float:
         """By how much the Hessian sum times a vector of this length can be off."""
-        most = self.total_weight * self.max_curvature * self.radius**2 + self.ridge
+        most = self.total_weight * self.max_curvature * self.radius**2 + self.summed_ridge
         return (_gamma(self.n) + 2 * _gamma(self.d) + 8 * UNIT) * most * length
 
 

@@ -24,7 +24,7 @@ from unfit.certify.known import Known
 from unfit.certify.lengths import Spread
 from unfit.certify.polishing import Polished, Polishing, stated
 from unfit.core.losses import Loss
-from unfit.core.noise import secret_generator, standard_normal
+from unfit.core.noise import secret_normal
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
 from unfit.errors import Unavailable
@@ -52,6 +52,11 @@ class Promise:
         """The largest mu that keeps the promise."""
         return mu_of(self.epsilon, self.delta)
 
+    @property
+    def reach(self) -> float:
+        """How far from a retraining's the weights may be, before noise."""
+        return self.mu * self.noise
+
 
 @dataclass(frozen=True, kw_only=True)
 class Certifier:
@@ -68,14 +73,14 @@ class Certifier:
             raise ValueError(
                 f"noise {self.promise.noise:g} leaves no room for a certificate: a retraining to "
                 f"tol={self.tol:g} alone may be tol / l2 = {self.tol / self.l2:.2g} off, and "
-                f"epsilon and delta allow {self.promise.mu * self.promise.noise:.2g}; raise noise, "
+                f"epsilon and delta allow {self.promise.reach:.2g}; raise noise, "
                 "epsilon or l2, or lower C"
             )
 
     @property
     def room(self) -> float:
         """How far the centre may be from the optimum."""
-        return self.promise.mu * self.promise.noise - self.tol / self.l2
+        return self.promise.reach - self.tol / self.l2
 
     def mu_at(self, distance: float) -> float:
         """mu of a release whose centre is so far from the optimum at most."""
@@ -90,23 +95,25 @@ class Certifier:
         spread: Spread | None = None,
         *,
         rows: Rows | None = None,
+        longest: float = 0.0,
     ) -> Polished:
         """The centre of a state, moved until it is near enough to the optimum without `deleted`.
 
         before: the state that unlearning started from, for what is known there. spread: of rows
         among which the remaining ones are, where it was measured. rows: the deleted ones, if they
-        were taken already.
+        were taken already; longest: at least the length of every one of them, if it is over the
+        radius.
         """
         centre, known = after.centre, None
         if before is not None and data.loss.self_concordant:
-            problem = self._problem(data, deleted, with_deleted=True)
+            problem = self._problem(data, deleted, longest)
             known = Known.of(before, problem, spread, data, deleted, rows=rows)
         if known is not None:
             distance = stated(known.bound(centre, self.room))
             if distance <= self.room:
                 return Polished(centre, distance, "step", 0)
         polishing = Polishing(
-            problem=self._problem(data, deleted, with_deleted=False),
+            problem=self._problem(data, deleted),
             data=data,
             mask=data.without(deleted),
             room=self.room,
@@ -122,17 +129,23 @@ class Certifier:
             )
         return found
 
-    def _problem(self, data: Engine, deleted: np.ndarray, *, with_deleted: bool) -> bounds.Problem:
-        """Of the rows that remain; with_deleted: sums over all less sums over the deleted, and
-        both are rounded."""
-        total, leaving, m = data.total_weight(), data.weight_of(deleted), len(deleted)
-        remaining = total - leaving
+    def _problem(
+        self, data: Engine, deleted: np.ndarray, longest: float | None = None
+    ) -> bounds.Problem:
+        """Of the rows that remain. longest: at least the length of the deleted rows, where sums are
+        those over all less those over the deleted, of which both are rounded."""
+        m, remaining = len(deleted), data.weight_without(deleted)
+        n, summed, radius = data.n_remaining - m, remaining, self.radius
+        if longest is not None:
+            n, summed = n + 2 * m, summed + 2 * data.weight_of(deleted)
+            radius = max(radius, longest)
         return bounds.Problem(
-            n=data.n_remaining + (m if with_deleted else -m),
-            total_weight=total + leaving if with_deleted else remaining,
+            n=n,
+            total_weight=summed,
+            summed_ridge=self.l2 * summed,
             d=data.d,
             ridge=self.l2 * remaining,
-            radius=self.radius,
+            radius=radius,
             max_curvature=data.loss.max_curvature,
             max_slope=data.loss.max_slope,
             slope_at_zero=_slope_at_zero(data.loss),
@@ -147,8 +160,8 @@ class Certifier:
         """
         step = self.promise.noise / GRID
         shape = centre.shape if count is None else (count, *centre.shape)
-        noisy = centre + self.promise.noise * standard_normal(secret_generator(), shape)
-        return np.asarray(np.round(noisy / step) * step)
+        noisy = centre + self.promise.noise * secret_normal(shape)
+        return np.asarray(np.rint(noisy / step) * step)
 
 
 @lru_cache(maxsize=16)

@@ -13,7 +13,6 @@ from unfit.certify import bounds
 from unfit.certify.lengths import Spread
 from unfit.core.objective import Rows
 from unfit.core.penalty import Ridge
-from unfit.core.predictions import margins
 from unfit.core.statistics import Statistics
 from unfit.engines.base import Engine
 from unfit.methods.base import State
@@ -37,14 +36,14 @@ class Leaving:
         m, p = rows.X.shape
         X = np.ones((m, rows.d))
         X[:, :p] = rows.X
-        slopes, curvatures = rows.loss.slope_and_curvature(margins(X, W), rows.targets(len(W)))
+        slopes, curvatures = rows.loss.slope_and_curvature(X.dot(W.T), rows.targets(len(W)))
         return cls(X=X, slopes=rows.weighted(slopes), curvatures=rows.weighted(curvatures))
 
     def gradient(self) -> np.ndarray:
-        return np.asarray(self.slopes.T @ self.X)
+        return np.asarray(self.slopes.T.dot(self.X))
 
     def product(self, step: np.ndarray) -> np.ndarray:
-        return np.asarray((self.curvatures * margins(self.X, step)).T @ self.X)
+        return np.asarray((self.curvatures * self.X.dot(step.T)).T.dot(self.X))
 
 
 @dataclass(kw_only=True)
@@ -114,8 +113,9 @@ class Known:
             at_best = bounds.by_step(self.problem, W, step, -product, product, reach)
             if at_best > _HOPELESS * room:
                 return math.inf
-        product -= self._of_leaving(step)
-        gradient = known.gradient_sum - self.leaving.gradient() - self._ridge * W
+        leaving, ridge = self.leaving, self._ridge
+        product -= leaving.product(step) + ridge * step
+        gradient = known.gradient_sum - leaving.gradient() - ridge * W
         return bounds.by_step(self.problem, W, step, gradient, product, reach)
 
     def bound_later(

@@ -50,9 +50,10 @@ class RowLengths:
         if len(rows) == 0:
             return self
         below = 2.0 ** ((self.step - 1) / STEPS)
-        long = rows.rough_squares() >= (1 - _ROUGH) * below * below - rows.intercept
-        if not long.any():
+        squares, limit = rows.rough_squares(), (1 - _ROUGH) * below * below - rows.intercept
+        if squares.max() < limit:
             return self
+        long = squares >= limit
         left = self.rows - int(np.count_nonzero(_steps(rows.take(long)) == self.step))
         return RowLengths(self.step, left) if left > 0 else None
 
@@ -67,10 +68,10 @@ class Spread:
     @classmethod
     def of(cls, data: Engine) -> "Spread":
         """Of the remaining rows: one pass, which is counted. Any middle would be sound."""
-        places = np.flatnonzero(data.remaining)
-        sampled = data.take(places[:: -(-len(places) // _SAMPLED)])
+        n = data.n_remaining
+        sampled = data.take(data.nth(np.arange(0, n, -(-n // _SAMPLED))))
         centre = sampled.X.mean(axis=0, dtype=np.float64)
-        data.rows_read += len(places)
+        data.rows_read += n
         most = max(data.of_blocks(partial(_farthest, centre)), default=0.0)
         middle = np.append(centre, 1.0) if data.intercept else centre
         return cls(middle, float(np.sqrt(most)) * (1 + 1e-9))

@@ -24,6 +24,7 @@ from unfit.core.factors import Cholesky, Factor, Inverse
 from unfit.core.kernels.vectors import symmetric_times
 from unfit.engines.base import Engine
 from unfit.methods.base import Settings
+from unfit.methods.minimum import minimize
 from unfit.methods.retrain import Retrain
 
 Kind = Literal["step", "gradient", "factor"]
@@ -70,7 +71,7 @@ class Polishing:
         fresh, before = False, math.inf
         tried = guide is not None and self._reused >= _WORTH_A_TRY
         if not tried and self.known is not None and self.known.is_far(centre):
-            centre, distance = self._minimised(centre, guide)
+            centre, distance = self._minimised(centre, guide, near=False)
             if distance <= self.room:
                 return Polished(centre, distance, "gradient", 1)
         for steps in range(_STEPS):
@@ -105,7 +106,8 @@ class Polishing:
         return None
 
     def _gradient(self, centre: np.ndarray) -> np.ndarray:
-        return self.data.gradient_sum(centre, self.mask) + self.problem.ridge * centre
+        found = self.data.measured_gradient_sum(centre, self.mask)
+        return np.asarray(found + self.problem.ridge * centre)
 
     def _leads(self, before: float, distance: float) -> bool:
         """Whether steps like the last one soon lead near enough."""
@@ -149,12 +151,16 @@ class Polishing:
         return self._exact.objective(self.data, self.mask).by_products
 
     def _minimised(
-        self, centre: np.ndarray, guide: Sequence[Inverse] | None = None
+        self, centre: np.ndarray, guide: Sequence[Inverse] | None = None, *, near: bool = True
     ) -> tuple[np.ndarray, float]:
         """Newton's method with a line search, for weights that are far away; and the bound."""
         roughly = None if guide is None or not self._by_products else _roughly(guide)
+        objective, tol = self._exact.objective(self.data, self.mask), self._exact.settings.tol
         with _in_own_precision(self.data):
-            found = self._exact.minimum(self.data, self.mask, start=centre, guide=roughly)
+            found = minimize(objective, tol, start=centre, near=near, guide=roughly)
+        if self.data.carries_sums:
+            gradient = self._gradient(found.weights)
+            return found.weights, stated(bounds.by_gradient(self.problem, found.weights, gradient))
         residual = [float(length) for length in found.residual]
         return found.weights, stated(bounds.by_residual(self.problem, found.weights, residual))
 

@@ -83,13 +83,8 @@ class Ready:
 
     def _at(self, weights: np.ndarray, centre: np.ndarray | None) -> State:
         """What is known of the state that the method left still holds where it was not moved."""
-        return replace(
-            self.after,
-            weights=weights,
-            kept_centre=centre,
-            statistics=None if self.polished.steps else self.after.statistics,
-            stream=None,
-        )
+        statistics = None if self.polished.steps else self.after.statistics
+        return self.after.at(weights, centre, statistics=statistics, stream=None)
 
     @property
     def mu(self) -> float:
@@ -97,9 +92,9 @@ class Ready:
 
     @property
     def ball(self) -> tuple[np.ndarray, float]:
-        """A centre and a radius around it, within which the optimum is. The radius is the one that
-        was asked for and depends on no row; the distance that was found is private."""
-        return self.polished.centre, self.releases.certifier.room
+        """A centre and a radius around it, within which a retraining ends. The radius is the one
+        that was asked for and depends on no row; the distance that was found is private."""
+        return self.polished.centre, self.releases.certifier.promise.reach
 
     def released(self) -> State:
         """The state that publishes the centre, with fresh noise."""
@@ -159,9 +154,10 @@ class Releases:
         lengths = self.lengths.without(rows)
         if lengths is None:
             lengths = RowLengths.of(data, data.without(leaving))
-        remaining = data.total_weight() - data.weight_of(leaving)
-        certifier = self._certifier_of(lengths, remaining)
-        polished = certifier.polish(before, after, data, leaving, self.spread, rows=rows)
+        certifier = self._certifier_of(lengths, data.weight_without(leaving))
+        polished = certifier.polish(
+            before, after, data, leaving, self.spread, rows=rows, longest=self.certifier.radius
+        )
         return Ready(Releases(certifier, lengths, self.earlier, C=self.C), after, polished)
 
     def publish(

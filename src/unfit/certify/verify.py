@@ -636,6 +636,10 @@ def parse_annex(payload: bytes) -> Annex:
     return Annex(**_read_record(Annex, read_canonical(payload, "the annex"), "the annex"))
 
 
+# A workspace commits to an id with what it names: subject:1042 for a person, row:7 for a row.
+ID_KINDS = ("subject:", "row:")
+
+
 def commitment(salt: bytes, identifier: str) -> str:
     """A digest that names nobody without the salt."""
     return _committed(b"unfit deleted id v1", salt, identifier.encode())
@@ -1191,7 +1195,8 @@ class Verification:
         claim, salt, identifier = self._claimed(), self.evidence.salt, self.evidence.identifier
         if salt is None or identifier is None:
             raise NotChecked("give your id and the salt that you were sent with --id and --salt")
-        if commitment(salt, identifier) not in claim.commitments:
+        spelled = (identifier, *(kind + identifier for kind in ID_KINDS))
+        if not any(commitment(salt, one) in claim.commitments for one in spelled):
             raise Rejected(
                 f"id and salt open none of the {len(claim.commitments)} commitments: this "
                 "certificate does not say that you were deleted"
@@ -1438,7 +1443,8 @@ def verdict(done: Verification) -> str:
     """One sentence: how many checks failed, held, and were not made."""
     counts = Counter(check.outcome for check in done.checks)
     made = f"of {len(done.checks)} checks"
-    held = f"{counts['ok']} held and {counts['not checked']} were not made"
+    left = counts["not checked"]
+    held = f"{counts['ok']} held and {left} {'was' if left == 1 else 'were'} not made"
     if counts["FAILED"]:
         return f"Do not rely on this: {made} {counts['FAILED']} failed, {held}."
     return f"Nothing failed: {made} {held}."

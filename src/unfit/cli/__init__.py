@@ -34,7 +34,7 @@ app = typer.Typer(
         "network; `unfit verify` checks a certificate that somebody gave you. Exit codes: 0 done, "
         "1 an audit found that somebody is not forgotten, or a certificate does not hold, "
         "2 an error, explained in a sentence, that changed nothing, 3 an audit cannot tell, "
-        "4 an id matched nobody (forget --strict)."
+        "4 an id matched nobody (forget --strict), 70 an unexpected error in unfit itself."
     ),
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -24,7 +24,9 @@ from unfit.errors import BadInput, Unavailable, UnfitError
 if TYPE_CHECKING:
     from rich.table import Table
 
-NEED_DATA = ("sparse",)  # sections that read a data set of their own
+SPARSE = "sparse"  # the section of sparse data sets, which are for no other
+NEED_SGD = ("accuracy", "training", "deltagrad", "batches", "memory")  # that walk through rows
+NEED_DASK = ("cluster",)
 COLUMNS = ("section", "data", "what", "unfit", "against", "takes", "ratio")
 
 
@@ -62,8 +64,8 @@ def bench(
 
     Ratios above 1 mean that unfit is faster; against a limit, they are the share that is reached;
     against its preparation, how much longer that takes than the request.
-    The full run needs MNIST, MNIST-b, CIFAR2, COVTYPE and 20 Newsgroups: from the folder named by
-    UNFIT_DATA, the cache, or the net.
+    The full run needs MNIST, MNIST-b, CIFAR2, COVTYPE, 20 Newsgroups, news20 and a9a: from the
+    folder named by UNFIT_DATA, the cache, or the net.
     """
     from unfit.fitted_steps import FittedStepWarning
 
@@ -77,8 +79,11 @@ def bench(
             # The data sets are scaled to norm 1 by their longest row, as in the paper; nobody is in
             # them.
             warnings.simplefilter("ignore", FittedStepWarning)
-            sections = benchmarks.chosen_sections(section, quick)
+            chosen = benchmarks.chosen_sections(section, quick)
             with _engine(engine) as used:
+                sections, left_out = _possible(chosen, used, named=section is not None)
+                if left_out:
+                    typer.echo(left_out, err=True)
                 rows = _measure(benchmarks, datasets, sections)
         machine = {**benchmarks.machine(), "engine": used}
         figures = {"machine": machine, "rows": [row.as_dict() for row in rows]}
@@ -112,6 +117,7 @@ class _Benchmarks:
         sections = importlib.import_module(f"{root}.sections")
         footprint = importlib.import_module(f"{root}.footprint")
         newton = importlib.import_module(f"{root}.newton")
+        cluster = importlib.import_module(f"{root}.cluster")
         sparse = importlib.import_module(f"{root}.sparse")
         return cls(
             datasets=_modules(root, "datasets"),
@@ -120,11 +126,12 @@ class _Benchmarks:
                 "fit": newton.fit,
                 "batches": newton.batches,
                 "memory": footprint.memory,
+                SPARSE: sparse.sparse,
             },
             once={
                 "scaling": sections.scaling,
                 "start-up": footprint.start_up,
-                "sparse": sparse.sparse,
+                "cluster": cluster.cluster,
             },
             machine=importlib.import_module(f"{root}.measure").machine,
         )
@@ -135,8 +142,14 @@ class _Benchmarks:
 
     def chosen_sections(self, named: list[str] | None, quick: bool) -> list[str]:
         every = [*self.per_dataset, *self.once]
-        built_in = [name for name in every if not (quick and name in NEED_DATA)]
+        lacking = quick or not importlib.util.find_spec("distributed")
+        built_in = [name for name in every if not (lacking and name in NEED_DASK)]
         return _known("section", named or built_in, every)
+
+    def sections_of(self, dataset: str) -> list[str]:
+        """Those a data set is for: what it says, or all of dense rows."""
+        dense = [section for section in self.per_dataset if section != SPARSE]
+        return list(getattr(self.datasets[dataset], "SECTIONS", dense))
 
 
 @contextmanager
@@ -156,6 +169,21 @@ def _engine(name: str | None) -> Iterator[str]:
             os.environ[ENVIRONMENT] = before
 
 
+def _possible(chosen: list[str], engine: str, *, named: bool) -> tuple[list[str], str]:
+    """The sections that an engine can run, and a sentence on those that it cannot; an error where
+    one of these was named."""
+    from unfit.engines.base import AUTO, ENGINES
+
+    walks = engine == AUTO or getattr(ENGINES.find(engine), "walks_through_rows", True)
+    lost = [] if walks else [name for name in chosen if name in NEED_SGD]
+    if not lost:
+        return chosen, ""
+    why = f"the engine {engine!r} does not walk through rows, which SGD and DELTAGRAD do"
+    if named:
+        raise Unavailable(f"{why}: it cannot run the section {lost[0]!r}; choose another engine")
+    return [n for n in chosen if n not in lost], f"left out, because {why}: {', '.join(lost)}"
+
+
 def _known(what: str, chosen: list[str], every: Sequence[str]) -> list[str]:
     for name in chosen:
         if name not in every:
@@ -173,18 +201,18 @@ def _measure(
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("starting", total=None)
-        wanted = any(section in benchmarks.per_dataset for section in sections)
-        for name in datasets if wanted else ():
+        for name in datasets:
+            wanted = [section for section in sections if section in benchmarks.sections_of(name)]
+            if not wanted:
+                continue
             progress.update(task, description=f"{name}: loading")
             try:
                 data = benchmarks.datasets[name].load()
             except UnfitError as missing:
                 raise Unavailable(f"{missing}, or use --quick") from None
-            offered = getattr(benchmarks.datasets[name], "SECTIONS", benchmarks.per_dataset)
-            for section in sections:
-                if section in benchmarks.per_dataset and section in offered:
-                    progress.update(task, description=f"{name}: {section}")
-                    rows += list(benchmarks.per_dataset[section](data))
+            for section in wanted:
+                progress.update(task, description=f"{name}: {section}")
+                rows += list(benchmarks.per_dataset[section](data))
         for section in sections:
             if section in benchmarks.once:
                 progress.update(task, description=section)

@@ -1,5 +1,7 @@
 """`unfit certificate`, `unfit log` and `unfit key`: what strangers are given to check."""
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +19,7 @@ _STYLE: dict[str, Any] = {"no_args_is_help": True, "rich_markup_mode": None}
 log_app = typer.Typer(help="The log of certificates: list, checkpoint, export, prove.", **_STYLE)
 key_app = typer.Typer(help="The key that signs certificates: show, sign, rotate.", **_STYLE)
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write to this file instead of the screen.")
+    Path | None, typer.Option("--output", "-o", help="Write it to this file instead of the screen.")
 ]
 
 
@@ -27,7 +29,7 @@ def certificate(
         str | None,
         typer.Argument(help="The key of an erasure. Default: the newest certificate."),
     ] = None,
-    version: Annotated[int | None, typer.Option(help="Of a version, by its number.")] = None,
+    version: Annotated[int | None, typer.Option(help="The certificate of this version.")] = None,
     person: Annotated[
         bool,
         typer.Option("--person", help="What the erased person gets, once: with the salts."),
@@ -48,8 +50,8 @@ def certificate(
     """Hand out a certificate: what is claimed of a version, signed, with its place in the log.
 
     `unfit verify FILE --key KEY` checks it, and so does verify.py, which needs no unfit. --person
-    gives, once, the salts that open the commitments to the ids of the request: they are removed
-    here before they are shown.
+    gives, once, the salts that open the commitments to the ids of the request: on the screen and on
+    the page. They are removed here as soon as all of it is written.
 
     Example: unfit certificate request-1042 --person -o certificate.json --page certificate.html
     """
@@ -66,25 +68,22 @@ def certificate(
         record = _record(ws, key, version)
         older = None if since is None else _text(since)
         made = ws.certificates.bundle(record, annex=annex, since=older)
-        _put(made, output)
-        salts = _hand_out(ws, key, output is None) if person and key is not None else []
-        if page is not None:
-            _write_page(ws, record, salts, page)
+        with ExitStack() as removed_at_the_end:
+            salts: Sequence[tuple[str, str]] = ()
+            if person and key is not None:
+                salts = removed_at_the_end.enter_context(ws.certificates.handing_out(key)).salts
+            _put(made, output)
+            if page is not None:
+                _write_page(ws, record, salts, page)
+            for salt, commitment in salts:
+                typer.echo(f"salt {salt} opens {commitment}", err=output is None)
         if salts:
+            typer.echo(
+                "keep these salts: they are not here any more. Check with `unfit verify ... --salt "
+                "SALT --id ID`",
+                err=True,
+            )
             ws.purge()  # what the database still holds of them
-
-
-def _hand_out(ws: "Workspace", key: str, err: bool) -> list[tuple[str, str]]:
-    """Show the salts, at once: nobody else has them from now on."""
-    salts = list(ws.certificates.hand_out(key).salts)
-    for salt, commitment in salts:
-        typer.echo(f"salt {salt} opens {commitment}", err=err)
-    typer.echo(
-        "keep these salts: they are not here any more. Check with `unfit verify ... --salt SALT "
-        "--id subject:ID`",
-        err=True,
-    )
-    return salts
 
 
 def _record(ws: "Workspace", key: str | None, version: int | None) -> "CertificateRecord":
@@ -93,7 +92,8 @@ def _record(ws: "Workspace", key: str | None, version: int | None) -> "Certifica
     found = ws.store.certificates.find(version=version, last=1)
     if not found:
         which = "" if version is None else f" of version {version}"
-        raise BadInput(f"no certificate{which}; certify.epsilon in unfit.toml asks for them")
+        why = "certify.epsilon in unfit.toml asks for them, and every training makes the first one"
+        raise BadInput(f"there is no certificate{which}; {why}")
     return found[0]
 
 
@@ -221,7 +221,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _write_page(
-    ws: "Workspace", record: "CertificateRecord", salts: list[tuple[str, str]], page: Path
+    ws: "Workspace", record: "CertificateRecord", salts: Sequence[tuple[str, str]], page: Path
 ) -> None:
     from unfit.pages.certificate import certificate_page
     from unfit.workspace.certificates import Certificate

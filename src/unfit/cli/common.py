@@ -7,6 +7,7 @@ uses and for nothing else.
 import json
 import os
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from unfit.errors import BadInput, UnfitError
 from unfit.progress import ProgressCallback
 
 DEFAULT = "unfit-workspace"
+UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
 PURGED_BY = (
     "the next `unfit forget`, `predict`, `audit`, `retrain` or `export` purges what is left, "
     "and a running `unfit serve` does so within half a minute"
@@ -67,6 +69,12 @@ def errors() -> Iterator[None]:
     except MemoryError:
         typer.echo("unfit: not enough memory; nothing was changed", err=True)
         raise typer.Exit(2) from None
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except Exception:  # Python would exit with 1, which says that somebody is not forgotten
+        traceback.print_exc()
+        typer.echo("unfit: an unexpected error; please report it with the lines above", err=True)
+        raise typer.Exit(UNEXPECTED) from None
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def init(
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Of a column: sparse or hash:WIDTH.", metavar="<NAME=KIND>"),
+        typer.Option(help="Kind of a column: sparse, hash:WIDTH.", metavar="<NAME=KIND>"),
     ] = None,
     drop_missing: Annotated[
         bool,
@@ -83,7 +83,7 @@ def init(
     ] = 0.0,
     epsilon: Annotated[
         float | None,
-        typer.Option(min=0, help="Certify every version; such as 1."),
+        typer.Option(min=0, max=100, help="Certify every version: 1, say."),
     ] = None,
     threshold: Annotated[
         float, typer.Option(min=0, help="Retrain above this disparity, in percent.")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from unfit.cli.common import FORMAT, WorkspaceOption, errors, find_workspace
+from unfit.cli.common import FORMAT, WorkspaceOption, errors, find_workspace, progress_bar
 from unfit.cli.train import not_numbers
 
 
@@ -36,11 +36,19 @@ def predict(
     A category without a column counts as none of the others. The command reports how many rows hold
     such a category: one that too few training rows hold (preprocessing.min_rows, max_categories),
     or one that no row of this workspace holds.
+
+    With the engine "dask", its workers predict the parts of a large Parquet or CSV file; they must
+    see it under the same path.
     """
     from unfit.workspace import Workspace
 
-    with errors(), Workspace(find_workspace(workspace)) as ws:
-        made = ws.predict(data, output, format=format, spreadsheet=spreadsheet)
+    quiet = str(output) == "-"
+    with (
+        errors(),
+        Workspace(find_workspace(workspace)) as ws,
+        progress_bar(quiet) as progress,
+    ):
+        made = ws.predict(data, output, format=format, spreadsheet=spreadsheet, progress=progress)
     facts = [f"{made.rows:,} rows predicted by version {made.version}"]
     if made.accuracy is not None:
         facts.append(f"{100 * made.accuracy:.2f} % match the label")

@@ -11,7 +11,7 @@ from unfit.cli.common import WorkspaceOption, errors, find_workspace
 from unfit.errors import Untrained
 
 if TYPE_CHECKING:
-    from unfit.workspace.config import ServiceTable
+    from unfit.workspace.config_tables import ServiceTable
 
 
 def serve(

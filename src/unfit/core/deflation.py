@@ -51,6 +51,12 @@ class Basis:
         chosen = np.ascontiguousarray(vectors[:, ::-1][:, :r].T @ Q)
         return cls(chosen.astype(np.float32), components(chosen))
 
+    def erase(self, rows: np.ndarray, columns: np.ndarray) -> None:
+        """Zero the components of rows, and columns of the directions. A guide stays one: shorter
+        directions make it milder, and never less than positive definite."""
+        self.components[rows] = 0.0
+        self.directions[:, columns] = 0.0
+
     def guide(self, curvatures: np.ndarray, ridge: float) -> "Deflated":
         """For the Hessians with these curvatures (n, k), plus ridge I."""
         (n, r), k = self.components.shape, curvatures.shape[1]

@@ -89,7 +89,8 @@ class HotColumns:
         return self.rows.indptr, self.indices, self.data, self.alike
 
     def erase(self, rows: np.ndarray) -> None:
-        """Zero what is kept here of rows that have left."""
+        """Zero what is kept here of rows that have left, and drop tables of earlier sums."""
+        self._tables.clear()
         indptr = self.rows.indptr
         starts, counts = indptr[rows], np.diff(indptr)[rows]
         ends = np.cumsum(counts)
@@ -119,7 +120,7 @@ class HotColumns:
         rows, shares = self.rows, shares_of(self.rows.indptr, 1)
         known, values = margins is not None, np.zeros((len(shares), 1))
         found = np.empty(len(rows)) if margins is None else margins
-        curvatures = np.empty((len(rows), 1))
+        curvatures, slopes = np.empty((len(rows), 1)), np.empty(len(rows))
         labels = rows.codes, np.zeros(0) if weights is None else weights
         positive, loss = int(positive_codes(1)[0]), rows.loss.compiled
         with self._borrowed(len(shares), np.dtype(np.float64)) as tables:
@@ -127,7 +128,7 @@ class HotColumns:
             def body(t: int) -> None:
                 fill(w, self.places, tables[t])
                 problem = positive, tables[t], rows.intercept, known
-                totals = values[t], curvatures, found
+                totals = values[t], curvatures, slopes, found
                 add_value_gradient(self.stored, labels, loss, problem, totals, shares[t])
 
             run_threads(body, len(shares))

@@ -2,32 +2,37 @@
 
 FISHER publishes w + sigma F^(-1/4) b with b standard normal, whose covariance is sigma^2 F^(-1/2).
 `eigh` costs about 10 d^3; Lanczos a few dozen products with F, and needs nothing but the product.
-Randomness is a Generator that is handed in, or one of `secret_generator`.
+Randomness is a Generator that is handed in, or the system's own (`secret_normal`).
 """
 
+import math
 import os
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numpy.random.bit_generator import ISeedSequence
+from scipy.special import ndtri
 
 EIGH_UP_TO = 256  # columns; beyond it a few dozen products are cheaper than 10 d^3
 TOLERANCE = 1e-10
+_AT_ONCE = 1 << 16  # numbers
 
 
-class _SystemRandomness(ISeedSequence):
-    """Gives a generator its state from the system's source of randomness."""
+def secret_normal(shape: tuple[int, ...]) -> np.ndarray:
+    """Standard normal numbers from the system's randomness, and from no generator of ours.
 
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> np.ndarray:
-        return np.frombuffer(os.urandom(n_words * np.dtype(dtype).itemsize), dtype)
-
-
-def secret_generator() -> np.random.Generator:
-    """A generator that nobody can make again: its whole state is random, and there is no seed."""
-    source: Any = _SystemRandomness()  # numpy takes any ISeedSequence, and its types know one
-    return np.random.Generator(np.random.PCG64(source))
+    A generator has a state of a few hundred bits, and a release shows ten bits of each weight's
+    noise to whoever knows the weights before it: enough to find the state of one that was not made
+    to withstand that, and so to tell true weights from others. Each number is made of 64 random
+    bits: a sign, and the place in the tail.
+    """
+    out = np.empty(math.prod(shape))
+    for start in range(0, out.size, _AT_ONCE):
+        part = out[start : start + _AT_ONCE]
+        bits = np.frombuffer(os.urandom(part.nbytes), np.uint64)
+        tail = (bits >> np.uint64(1)) * 2.0**-64 + 2.0**-65
+        np.copysign(ndtri(tail), (bits & np.uint64(1)) - 0.5, out=part)
+    return out.reshape(shape)
 
 
 def standard_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:

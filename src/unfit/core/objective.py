@@ -20,7 +20,13 @@ import numpy as np
 from scipy import sparse
 
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
-from unfit.core.kernels.parallel import CACHE_LINE, available_threads, run_threads
+from unfit.core.kernels.parallel import (
+    CACHE_LINE,
+    available_threads,
+    run_parts,
+    run_threads,
+    threads_and_parts,
+)
 from unfit.core.kernels.rows import RowArrays
 from unfit.core.kernels.sums import add_value_gradient, add_weighted_products
 from unfit.core.kernels.vectors import squares_of_rows
@@ -284,15 +290,15 @@ def value_gradient_products(
 
     def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         asked = np.asarray(problems, np.intp), np.ascontiguousarray(V)
-        threads = min(available_threads(), 1 + count * d * len(V) // _WORTH_A_THREAD)
-        parts = np.zeros((threads, len(V), d))
+        threads, parts = threads_and_parts(count * d * len(V), _WORTH_A_THREAD)
+        sums = np.zeros((parts, len(V), d))
 
-        def body(t: int) -> None:
-            chosen = index, count * t // threads, count * (t + 1) // threads
-            add_weighted_products(arrays, curvatures, asked, chosen, parts[t])
+        def body(part: int) -> None:
+            chosen = index, count * part // parts, count * (part + 1) // parts
+            add_weighted_products(arrays, curvatures, asked, chosen, sums[part])
 
-        run_threads(body, threads)
-        return np.asarray(parts.sum(axis=0))
+        run_parts(body, parts, threads)
+        return np.asarray(sums.sum(axis=0))
 
     return values, gradients, products
 
@@ -327,19 +333,19 @@ def value_gradient_sum(
     """
     n = len(rows)
     k, d = W.shape
-    threads = min(available_threads(), 1 + n * d * k // _WORTH_A_THREAD)
+    threads, parts = threads_and_parts(n * d * k, _WORTH_A_THREAD)
     apart = CACHE_LINE // 8  # numbers, lest threads write to the same line
-    values, gradients = np.zeros((threads, k + apart)), np.zeros((threads, k * d + apart))
+    values, gradients = np.zeros((parts, k + apart)), np.zeros((parts, k * d + apart))
     keep = np.zeros(0, np.bool_) if mask is None else mask
     noted = np.zeros((0, 0)) if curvatures is None else curvatures
     W = np.ascontiguousarray(W, dtype=np.float64)
     arrays, loss, problems = rows.arrays, rows.loss.compiled, (positive_codes(k), W)
     sample_weight = rows.kernel_weights
 
-    def body(t: int) -> None:
-        chosen = keep, n * t // threads, n * (t + 1) // threads
-        totals = values[t, :k], gradients[t, : k * d].reshape(k, d), noted
+    def body(part: int) -> None:
+        chosen = keep, n * part // parts, n * (part + 1) // parts
+        totals = values[part, :k], gradients[part, : k * d].reshape(k, d), noted
         add_value_gradient(arrays, loss, problems, chosen, totals, sample_weight)
 
-    run_threads(body, threads)
+    run_parts(body, parts, threads)
     return values.sum(axis=0)[:k], gradients.sum(axis=0)[: k * d].reshape(k, d)

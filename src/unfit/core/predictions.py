@@ -13,8 +13,8 @@ from unfit.core.losses import LOGISTIC, Loss
 def margins(X: np.ndarray, W: np.ndarray) -> np.ndarray:
     """x.w for every row and problem, (n, k), in the precision of X."""
     p = X.shape[1]
-    with np.errstate(invalid="ignore"):  # OpenBLAS sets the flag now and then for finite rows
-        result = X @ W[:, :p].T.astype(X.dtype)
+    # not X @ W: OpenBLAS sets the flag of invalid numbers now and then for finite rows
+    result = X.dot(W[:, :p].T.astype(X.dtype))
     if W.shape[1] > p:
         result += W[:, p].astype(X.dtype)
     return np.asarray(result)

@@ -10,7 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from unfit.core.kernels.lbfgs import MEMORY
-from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
+from unfit.core.kernels.parallel import (
+    available_threads,
+    new_meeting,
+    run_threads,
+    zeros_on_lines,
+)
 from unfit.core.kernels.replay import (
     CURVATURE_FLOOR,
     GONE,
@@ -70,13 +75,13 @@ def replay(
         busy = m * width * k > _WORTH_A_THREAD * steps
         threads = available_threads() if busy else 1
     team = threads
-    weights = np.zeros((team, k, width))
+    weights = zeros_on_lines((team, k, width))
     weights[:, :, :d] = old[0, 0]
     memories = [_no_pairs(k, width) for _ in range(team)]
     new_counts = np.empty_like(counts)
     # Not as memory maps, whose type numba is slow to tell inside a tuple.
     trajectories = (np.asarray(old), np.asarray(new), counts, new_counts)
-    parts, found = np.zeros((2, k, 2, team, width)), np.zeros((2, team), np.int64)
+    parts, found = zeros_on_lines((2, k, 2, team, width)), np.zeros((2, team), np.int64)
     buckets = (np.empty(m, np.int64), np.empty(steps + 1, np.int64), np.empty(m, np.int32))
     positive, no_linear_term = positive_codes(k), np.zeros((k, width))
     resolution = RESOLUTION[layout.X.dtype.name]

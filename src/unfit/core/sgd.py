@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
+from unfit.core.kernels.parallel import (
+    available_threads,
+    new_meeting,
+    run_threads,
+    zeros_on_lines,
+)
 from unfit.core.kernels.rows import PaddedRows
 from unfit.core.kernels.schedule import window_rows
 from unfit.core.kernels.sgd import Steps, sgd_kernel
@@ -113,13 +118,13 @@ def train_sgd(
     width = layout.X.shape[1]
     if threads is None:
         threads = min(available_threads(), 1 + plan.batch_size * k * width // WORTH_A_BARRIER)
-    weights = np.zeros((threads, k, width))
+    weights = zeros_on_lines((threads, k, width))
     weights[:, :, :d] = start
     positive, padded_term = positive_codes(k), np.zeros((k, width))
     if linear_term is not None:
         padded_term[:, :d] = linear_term
     stored = np.empty((0, 2, k, d)) if trajectory is None else trajectory
-    parts = np.zeros((2, k, threads, width))
+    parts = zeros_on_lines((2, k, threads, width))
     for first, last in epoch_spans(plan.epochs, layout.n * k * width):
         meeting = new_meeting()
 

@@ -18,6 +18,7 @@ from unfit.core.kernels.sparse import (
     Share,
     add_squares,
     copy_rows,
+    count_values,
     first_disorder,
     gather_rows,
     padded,
@@ -64,9 +65,22 @@ class SparseRows(Rows):
         """The rows as kernels take them."""
         return self.indptr, self.indices, self.data
 
-    def columns_of(self, index: np.ndarray) -> np.ndarray:
-        """The columns of the stored numbers of some rows, one row after the other."""
-        return self._parts_of(index)[1]
+    def columns_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The columns in which some rows have values, and how many; see `values_in_columns`."""
+        if self.sample_weight is not None:
+            index = index[self.sample_weight[index] != 0]
+        data, indices, _ = self._parts_of(index)
+        return np.unique(indices[data != 0], return_counts=True)
+
+    def values_in_columns(self, mask: np.ndarray | None = None) -> np.ndarray:
+        """How many rows of a mask have a value in each column, (p,): a zero that is stored is none,
+        and a row of weight 0 has none."""
+        counted = np.ones(len(self), np.bool_) if mask is None else mask
+        if self.sample_weight is not None:
+            counted = counted & (self.sample_weight != 0)
+        counts = np.zeros(self.shape[1], np.int64)
+        count_values(self.compressed, counted, counts)
+        return counts
 
     def _parts_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Copies of data, indices and indptr of some rows."""
@@ -179,7 +193,9 @@ def sparse_rows(X: Any, like: Rows) -> SparseRows:
     than that holds, which may be too few for the number of stored values, so that indptr has 64.
     """
     n, p = X.shape
-    indices = X.indices
+    _check_places(X)
+    stored = int(X.indptr[-1])  # SciPy's arrays may be longer
+    data, indices = X.data[:stored], X.indices[:stored]
     if indices.dtype != np.int32 and p < SMALL_INDEX:
         _check_range(X.indptr, indices, p)
         indices = indices.astype(np.int32)
@@ -192,11 +208,11 @@ def sparse_rows(X: Any, like: Rows) -> SparseRows:
             f"row {row} of X has column indices that are repeated or not in ascending order; "
             "call X.sum_duplicates() first"
         )
-    if not np.isfinite(X.data).all():
-        at = int(np.flatnonzero(~np.isfinite(X.data))[0])
+    if not np.isfinite(data).all():
+        at = int(np.flatnonzero(~np.isfinite(data))[0])
         where = int(np.searchsorted(indptr, at, side="right")) - 1
         raise BadInput(f"row {where} of X holds a value that is not a finite number")
-    made = _array((X.data, indices, indptr), (n, p))
+    made = _array((data, indices, indptr), (n, p))
     return SparseRows(made, like.codes, like.intercept, like.loss, like.sample_weight)
 
 
@@ -206,6 +222,18 @@ def stored_rows(
     """Rows of data, indices and indptr that unfit wrote itself: nothing is checked or copied."""
     made = _array(parts, shape)
     return SparseRows(made, like.codes, like.intercept, like.loss, like.sample_weight)
+
+
+def _check_places(X: Any) -> None:
+    """That every row ends after it begins, and the last one within what is stored."""
+    indptr = X.indptr
+    if len(indptr) != X.shape[0] + 1 or indptr[0] != 0:
+        raise BadInput(f"X.indptr does not tell where {X.shape[0]} rows begin and end")
+    backwards = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if backwards.size:
+        raise BadInput(f"row {backwards[0]} of X ends before it begins; look at X.indptr")
+    if indptr[-1] > min(len(X.indices), len(X.data)):
+        raise BadInput("the rows of X end beyond the values that are stored; look at X.indptr")
 
 
 def _check_range(indptr: np.ndarray, indices: np.ndarray, p: int) -> None:
@@ -225,13 +253,13 @@ def _array(parts: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, i
     return made
 
 
-def to_columns(V: np.ndarray) -> np.ndarray:
-    """Vectors (j, d) side by side, (d, width)."""
+def to_columns(V: np.ndarray, table: np.ndarray | None = None) -> np.ndarray:
+    """Vectors (j, d) side by side, (d, width); in a table that is given, if there are several."""
     j, d = V.shape
     V = np.ascontiguousarray(V, dtype=np.float64)
     if j == 1:
         return V.reshape(d, 1)
-    table = np.zeros((d, padded(j)))
+    table = np.empty((d, padded(j))) if table is None else table
     threads = min(available_threads(), 1 + V.size // _WORTH_A_THREAD)
     run_threads(lambda t: to_table(V, table, (d * t // threads, d * (t + 1) // threads)), threads)
     return table

@@ -85,10 +85,18 @@ class SparseMatrix:
     def hot_columns(self) -> HotColumns:
         return HotColumns.of(self.rows)
 
-    def erase(self, rows: np.ndarray) -> None:
-        """Zero what was copied of rows: their columns, their values, and their own numbers."""
+    def erase(self, rows: np.ndarray, empty: np.ndarray | None = None) -> None:
+        """Zero what was copied of rows: their columns, their values, and their own numbers.
+
+        empty: columns in which nobody has a value any more, of which directions must not tell; None
+        where that is not known, so that the directions are dropped.
+        """
         if len(rows) == 0:
             return
+        if empty is None:
+            self.__dict__.pop("basis", None)
+        elif (basis := self.__dict__.get("basis")) is not None:
+            basis.erase(rows, empty)
         if "hot_columns" in self.__dict__:
             self.hot_columns.erase(rows)
         if not self._has_transpose:
@@ -174,21 +182,20 @@ class SparseMatrix:
         if self.in_one_reading(len(W)):
             return self._evaluate_one(W, weights, margins)
         rows, (k, _) = self.rows, W.shape
-        n, width = len(rows), padded(k)
-        table = to_columns(W)
-        slopes, curvatures = np.zeros((n, width)), np.empty((n, k))
+        curvatures = np.empty((len(rows), k))
         weighing = np.zeros(0) if weights is None else weights
-        labels, problems = (rows.codes, weighing), (positive_codes(k), table, rows.intercept)
-        shares = shares_of(rows.indptr, k)
+        shares, loss = shares_of(rows.indptr, k), rows.loss.compiled
         values = np.zeros((len(shares), k))
-        loss = rows.loss.compiled
+        table, slopes = self._memory(k)
+        labels = rows.codes, weighing
+        problems = positive_codes(k), to_columns(W, table), rows.intercept
 
         def body(t: int) -> None:
             totals = values[t], slopes, curvatures
             margins_and_losses(rows.compressed, labels, loss, problems, totals, shares[t])
 
         run_threads(body, len(shares))
-        return Evaluation(values.sum(axis=0), self._combined(slopes, k), curvatures)
+        return Evaluation(values.sum(axis=0), self._combined(slopes, k, table), curvatures)
 
     def products(self, curvatures: np.ndarray, problems: np.ndarray, V: np.ndarray) -> np.ndarray:
         """sum curvature x (x.v) of the named problem of each vector of V (j, d): one reading of the
@@ -196,16 +203,20 @@ class SparseMatrix:
         if self.in_one_reading(len(V)):
             return self._product_of_one(curvatures, int(problems[0]), V)
         rows, j = self.rows, len(V)
-        table, between = to_columns(V), np.zeros((len(rows), padded(j)))
         weights = curvatures, np.asarray(problems, np.int64)
-        in_shares(
-            rows.indptr,
-            j,
-            lambda part: weighted_margins(
-                rows.compressed, weights, table, rows.intercept, between, part
-            ),
-        )
-        return self._combined(between, j)
+        table, between = self._memory(j)
+        side_by_side = to_columns(V, table)
+
+        def weigh(part: Share) -> None:
+            weighted_margins(rows.compressed, weights, side_by_side, rows.intercept, between, part)
+
+        in_shares(rows.indptr, j, weigh)
+        return self._combined(between, j, table)
+
+    def _memory(self, vectors: int) -> tuple[np.ndarray, np.ndarray]:
+        """A table (d, width), and numbers of rows (n, width), to work in."""
+        width = padded(vectors)
+        return np.empty((self.rows.d, width)), np.empty((len(self.rows), width))
 
     def in_one_reading(self, vectors: int) -> bool:
         """Whether every thread has a result of its own, which is small beside the rows.
@@ -229,10 +240,13 @@ class SparseMatrix:
         v = np.ascontiguousarray(V[0])
         return self.hot_columns.product(curvatures, problem, v)[None]
 
-    def _combined(self, weights: np.ndarray, j: int) -> np.ndarray:
-        """sum weight x for each of the first j columns of weights (n, width), (j, d)."""
+    def _combined(self, weights: np.ndarray, j: int, table: np.ndarray) -> np.ndarray:
+        """sum weight x for each of the first j columns of weights (n, width), (j, d).
+
+        table (d, width): memory to work in.
+        """
         columns, p = self.transpose, self.rows.shape[1]
-        table, out = np.empty((p, weights.shape[1])), np.empty((j, self.rows.d))
+        out = np.empty((j, self.rows.d))
 
         def combine(part: Share) -> None:
             gather_rows(columns.compressed, weights, table, part)
@@ -259,10 +273,13 @@ class Evaluation:
     def without(self, rows: SparseRows, places: np.ndarray, W: np.ndarray) -> "Evaluation":
         """At the same weights W without some rows, which are at these places; no pass."""
         values, gradients = rows.value_gradient(W)
-        curvatures = self.curvatures.copy()
+        curvatures, margins = self.curvatures.copy(), None
         curvatures[places] = 0.0
+        if self.margins is not None:
+            margins = self.margins.copy()
+            margins[places] = 0.0
         left = self.values - values, self.gradients - gradients
-        return Evaluation(*left, curvatures, self.margins)
+        return Evaluation(*left, curvatures, margins)
 
 
 def _cost(vectors: int) -> float:

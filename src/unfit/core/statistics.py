@@ -178,21 +178,22 @@ def factors_less(
 
 
 def gradient_and_corrected(
-    statistics: Statistics, rows: Rows
+    statistics: Statistics, rows: Rows, precision: float = 0.0
 ) -> tuple[np.ndarray, Sequence[Factor]]:
     """sum slope x (k, d) of many rows, and the Hessians without them, which read the rows once for
-    every product. By our own threads: those of BLAS go on spinning for milliseconds after a
-    product, in the way of the passes that follow."""
+    every product, and solve to the precision of the rows or the one given, whichever is less.
+    By our own threads: those of BLAS go on spinning for milliseconds after a product, in the way of
+    the passes that follow."""
     _, gradient, products = value_gradient_products(rows, statistics.weights)
     shift = statistics.penalty.leaving(rows.total_weight, statistics.weights.shape[1])
-    return gradient, _corrected(statistics, rows, products, shift)
+    return gradient, _corrected(statistics, rows, products, shift, precision)
 
 
 def _corrected(
-    statistics: Statistics, rows: Rows, products: Products, shift: Ridge
+    statistics: Statistics, rows: Rows, products: Products, shift: Ridge, enough: float
 ) -> list[Factor]:
     dtype = rows.X.dtype
-    precision = PRECISION if dtype == np.float64 else ROUGH_PRECISION
+    precision = max(enough, PRECISION if dtype == np.float64 else ROUGH_PRECISION)
 
     def of_one(c: int) -> Product:
         return lambda v: np.asarray(products(np.array([c]), v[None].astype(dtype, copy=False))[0])

@@ -264,8 +264,9 @@ class Dataset:
         """Zero the bytes of rows. Can be repeated; `sync_purged` makes it last."""
         each, labels = self.counts()
         there = positions[self["live"][positions] != 0]
+        codes = np.asarray(self["codes"][there])
         for j, count in enumerate(each):
-            np.subtract.at(count, self["codes"][there, j], 1)
+            np.subtract.at(count, codes[:, j], 1)
         np.subtract.at(labels, self["labels"][there], 1)
         for name in PURGED:
             if name in self._map:
@@ -316,12 +317,10 @@ class Dataset:
         each, labels = self.counts()
         names = [name for name, kind in self.columns if kind == "category"]
         found = {
-            name: {t for t, c in zip(texts, count, strict=False) if t is not None and c == 0}
+            name: _unheld(texts, count)
             for name, texts, count in zip(names, self.vocabularies, each, strict=True)
         }
-        found[""] = {
-            t for t, c in zip(self.label_texts, labels, strict=False) if t is not None and c == 0
-        }
+        found[""] = _unheld(self.label_texts, labels)
         return {name: texts for name, texts in found.items() if texts}
 
     def purge_texts(self, unused: dict[str, set[str]]) -> None:
@@ -336,6 +335,12 @@ class Dataset:
             self.folder / "vocabulary.json",
             {"categories": self.vocabularies, "labels": self.label_texts},
         )
+
+
+def _unheld(texts: Sequence[str | None], count: np.ndarray) -> set[str]:
+    """The texts that no row holds."""
+    each = (texts[code] for code in np.flatnonzero(count[: len(texts)] == 0).tolist())
+    return {text for text in each if text is not None}
 
 
 def _row_number(text: str) -> int | None:

@@ -206,6 +206,9 @@ class Encoding:
             if c.column.kind != "category" or c.constants == "declared":
                 return c
             texts = held[c.column.name]
+            named = (t for t in c.categories if t is not None)
+            if texts.issuperset(c.others) and texts.issuperset(named):
+                return c
             return replace(
                 c,
                 categories=tuple(t if t in texts else None for t in c.categories),

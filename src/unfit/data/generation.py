@@ -13,9 +13,11 @@ from unfit.data.constants import fit
 from unfit.data.csr import Csr, ends
 from unfit.data.dataset import DTYPES, FORMAT, SPARSE_FORMAT, Raw
 from unfit.data.encoding import BLOCK, Encoding
+from unfit.data.parallel import encode_at_once
 from unfit.data.raw_rows import RawRows
 from unfit.errors import CannotTrain
 from unfit.progress import ProgressCallback
+from unfit.readers import Readers
 
 KeptAs: TypeAlias = Literal["auto", "dense", "sparse"]
 SPARSE_WIDTH = 1024  # columns from which sparse rows pay off
@@ -34,11 +36,12 @@ def write_dataset(
     min_rows: int,
     kept_as: KeptAs = "dense",
     progress: ProgressCallback | None = None,
+    readers: Readers | None = None,
 ) -> Encoding:
     """Write the given rows of `raw` as a new generation; the encoding fitted to the training rows.
 
-    train, test: rising positions in raw. kept_as: see `keep_sparse`. The folder must be new; it is
-    complete when this returns.
+    train, test: rising positions in raw. kept_as: see `keep_sparse`. readers: encode dense rows at
+    once. The folder must be new; it is complete when this returns.
     """
     order = np.concatenate([train, test]).astype(np.int64)
     out = _Writer(folder)
@@ -57,7 +60,12 @@ def write_dataset(
     label_texts = _still_used(raw.label_texts, raw.labels, order)
     rows = out.raw_rows(None if raw.bags is None else raw.bags.width)
     encoding = _fit(rows[: len(train)], vocabularies, columns, norm, min_rows, kept_as)
-    _put_encoded(out, encoding, rows, encoding.slots(vocabularies), progress)
+    slots = encoding.slots(vocabularies)
+    if readers is None or encoding.sparse or rows.bags is not None:
+        _put_encoded(out, encoding, rows, slots, progress)
+    else:
+        disk.require_space(folder, 4 * len(rows) * encoding.width, "the encoded data")
+        out.shapes["X"] = encode_at_once(folder, rows, (encoding, slots), readers, progress)
     vocabulary = {"categories": vocabularies, "labels": label_texts}
     write_checked(folder / "vocabulary.json", vocabulary)
     widths = [c.width for c in columns if c.kind in BAGS]

@@ -42,7 +42,7 @@ def trim(text: str) -> str:
 def id_text(value: object, what: str = "id") -> str:
     """The text of one id, by the rule for columns; refused where it can be nobody's."""
     if value is None or isinstance(value, bool | bytes | np.bool_):
-        raise BadInput(f"{value!r} is not a {what}; ids are texts or numbers")
+        raise BadInput(f"{value!r} is not a valid {what}; ids are texts or numbers")
     if isinstance(value, str):
         text = str(value)
     elif isinstance(value, int):
@@ -85,7 +85,7 @@ def _text_of(value: object, what: str) -> str:
     except (BadInput, pa.ArrowException):
         text = None
     if text is None:
-        raise BadInput(f"{value!r} is not a {what}; ids are texts or numbers")
+        raise BadInput(f"{value!r} is not a valid {what}; ids are texts or numbers")
     return str(text)
 
 

@@ -1,6 +1,7 @@
 """From a source to rows ready for a dataset: read once, spooled to disk, split by subject."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +45,46 @@ class Intake:
                 self.unreadable[column.name] = self.unreadable.get(column.name, 0) + count
 
 
+@dataclass(kw_only=True)
+class Found:
+    """What a reading leaves in memory; values, codes and pairs are in files.
+
+    rows: of the source. numbers: of those that were kept. counts: pairs of every row. unreadable:
+    see Intake.
+    """
+
+    rows: int = 0
+    numbers: list[np.ndarray] = field(default_factory=list)
+    labels: list[np.ndarray] = field(default_factory=list)
+    label_texts: list[str | None] = field(default_factory=list)
+    texts: dict[str, list[pa.Array]] = field(default_factory=lambda: {"subject": [], "row": []})
+    counts: list[np.ndarray] = field(default_factory=list)
+    vocabularies: list[list[str | None]] = field(default_factory=list)
+    unreadable: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spool:
+    """The files that a reading writes, in a folder."""
+
+    folder: Path
+    prefix: str = "spool"
+
+    def path(self, name: str) -> Path:
+        return self.folder / f"{self.prefix}-{name}.bin"
+
+    @contextmanager
+    def writing(self) -> Iterator[dict[str, disk.ArrayWriter]]:
+        with ExitStack() as stack:
+            yield {
+                name: stack.enter_context(disk.ArrayWriter(self.path(name), dtype))
+                for name, dtype in SPOOLED.items()
+            }
+
+
+SPOOLED = {"values": "<f4", "codes": "<i4", "indices": "<i4", "data": "<f4"}
+
+
 def spool(
     source: Source,
     roles: Roles,
@@ -56,70 +97,90 @@ def spool(
 
     intake: counts what is left out.
     """
-    intake = Intake() if intake is None else intake
-    reader = Reader(columns)
+    require_columns(source, roles, columns)
+    found = read_rows(source, roles, columns, Spool(folder=folder), progress)
+    return raw_of(found, source, roles, columns, Spool(folder=folder), intake)
+
+
+def require_columns(source: Source, roles: Roles, columns: Sequence[Column]) -> None:
     available = source.columns()
     for name in roles.names():
         if name not in available:
             raise BadInput(f"{source.name} has no column {name!r}")
-    reader.require(available, source.name)
+    Reader(columns).require(available, source.name)
+
+
+def read_rows(
+    source: Source,
+    roles: Roles,
+    columns: Sequence[Column],
+    files: Spool,
+    progress: ProgressCallback | None = None,
+) -> Found:
+    """Read a source, or a part of one, into files."""
+    reader, labels = Reader(columns), Vocabulary(roles.label)
     wanted = list(dict.fromkeys([*roles.names(), *(c.name for c in columns)]))
-    labels = Vocabulary(roles.label)
-    label_codes: list[np.ndarray] = []
-    texts: dict[str, list[pa.Array]] = {"subject": [], "row": []}
-    rows: list[np.ndarray] = []
-    n = 0
-    counts: list[np.ndarray] = []
-    with (
-        disk.ArrayWriter(folder / "spool-values.bin", "<f4") as values,
-        disk.ArrayWriter(folder / "spool-codes.bin", "<i4") as codes,
-        disk.ArrayWriter(folder / "spool-indices.bin", "<i4") as indices,
-        disk.ArrayWriter(folder / "spool-data.bin", "<f4") as data,
-    ):
+    found, intake = Found(), Intake()
+    with files.writing() as out:
         for batch in source.blocks(wanted):
-            numbers = np.arange(n, n + batch.num_rows)
-            n += batch.num_rows
+            numbers = np.arange(found.rows, found.rows + batch.num_rows)
+            found.rows += batch.num_rows
             if roles.drop_missing:
                 whole = _complete(batch, roles)
                 batch, numbers = batch.filter(pa.array(whole)), numbers[whole]
-            rows.append(numbers)
+            found.numbers.append(numbers)
             block = _read(reader, batch, numbers, source.name)
             intake.count_unreadable(batch, reader.numeric)
-            values.append(block.values)
-            codes.append(block.codes)
+            out["values"].append(block.values)
+            out["codes"].append(block.codes)
             if block.bags is not None:
-                indices.append(block.bags.indices)
-                data.append(block.bags.data)
-                counts.append(block.bags.counts)
-            label_codes.append(_labels(batch.column(roles.label), labels, numbers, source.name))
+                out["indices"].append(block.bags.indices)
+                out["data"].append(block.bags.data)
+                found.counts.append(block.bags.counts)
+            found.labels.append(_labels(batch.column(roles.label), labels, numbers, source.name))
             for role, column in (("subject", roles.subject), ("row", roles.row_id)):
                 if column is not None:
-                    texts[role].append(as_text(batch.column(column)))
+                    found.texts[role].append(as_text(batch.column(column)))
             if progress is not None:
-                progress("reading", n, 0)
-    kept = np.concatenate(rows) if rows else np.empty(0, np.int64)
-    intake.dropped = n - len(kept)
+                progress("reading", found.rows, 0)
+    found.label_texts, found.unreadable = labels.texts, intake.unreadable
+    found.vocabularies = [v.texts for v in reader.vocabularies]
+    return found
+
+
+def raw_of(
+    found: Found,
+    source: Source,
+    roles: Roles,
+    columns: Sequence[Column],
+    files: Spool,
+    intake: Intake | None = None,
+) -> Raw:
+    """The rows that a reading found: ids sorted, the files mapped."""
+    kept = np.concatenate(found.numbers) if found.numbers else np.empty(0, np.int64)
+    if intake is not None:
+        intake.dropped, intake.unreadable = found.rows - len(kept), found.unreadable
     if len(kept) == 0:
-        raise BadInput(f"{source.name} has no rows{' left' if n else ''}")
-    found_labels = np.concatenate(label_codes)
-    label_texts: list[str | None] = list(labels.texts)
+        raise BadInput(f"{source.name} has no rows{' left' if found.rows else ''}")
+    labels, label_texts = np.concatenate(found.labels), found.label_texts
     if roles.positive:
-        label_texts, found_labels = _against_the_rest(label_texts, found_labels, roles)
+        label_texts, labels = _against_the_rest(label_texts, labels, roles)
+    texts, reader = found.texts, Reader(columns)
     row_ids, row_places = (
         _row_ids(texts["row"], kept, source.name) if roles.row_id else (None, None)
     )
     subject_ids, subjects = _subject_ids(texts["subject"], roles, row_ids, row_places, kept, source)
     return Raw(
-        values=_mapped(folder / "spool-values.bin", "<f4", (len(kept), len(reader.numeric))),
-        codes=_mapped(folder / "spool-codes.bin", "<i4", (len(kept), len(reader.categorical))),
-        bags=_mapped_bags(folder, counts, reader) if reader.bags else None,
-        labels=found_labels,
+        values=_mapped(files, "values", (len(kept), len(reader.numeric))),
+        codes=_mapped(files, "codes", (len(kept), len(reader.categorical))),
+        bags=_mapped_bags(files, found.counts, reader) if reader.bags else None,
+        labels=labels,
         numbers=kept,
         subjects=subjects,
         subject_ids=subject_ids,
         row_ids=row_ids,
         row_places=row_places,
-        vocabularies=[v.texts for v in reader.vocabularies],
+        vocabularies=found.vocabularies,
         label_texts=label_texts,
     )
 
@@ -155,12 +216,16 @@ def _labels(array: pa.Array, labels: Vocabulary, numbers: np.ndarray, where: str
             "in unfit.toml, or --drop-missing of `unfit init`, leaves such rows out)"
         )
     codes = labels.encode(text)
+    require_classes(labels, where)
+    return codes
+
+
+def require_classes(labels: Vocabulary, where: str) -> None:
     if len(labels.texts) > MAX_CLASSES:
         raise BadInput(
             f"{where}: label {labels.name!r} has more than {MAX_CLASSES} different values; "
             "unfit classifies, so name a column of classes"
         )
-    return codes
 
 
 def _against_the_rest(
@@ -200,20 +265,23 @@ def _subject_ids(
     return ids.build(numbers, "subject", source.name)
 
 
-def _mapped_bags(folder: Path, counts: list[np.ndarray], reader: Reader) -> Csr:
+def _mapped_bags(files: Spool, counts: list[np.ndarray], reader: Reader) -> Csr:
     """The pairs of all rows, from the files they were spooled to."""
     indptr = ends(np.concatenate(counts))
     nnz = int(indptr[-1])
     return Csr(
         indptr=indptr,
-        indices=_mapped(folder / "spool-indices.bin", "<i4", (nnz,)),
-        data=_mapped(folder / "spool-data.bin", "<f4", (nnz,)),
+        indices=_mapped(files, "indices", (nnz,)),
+        data=_mapped(files, "data", (nnz,)),
         width=sum(c.width for c in reader.bags),
     )
 
 
-def _mapped(path: Path, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    return np.empty(shape, dtype) if 0 in shape else np.memmap(path, dtype, "r", shape=shape)
+def _mapped(files: Spool, name: str, shape: tuple[int, ...]) -> np.ndarray:
+    dtype = SPOOLED[name]
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.memmap(files.path(name), dtype, "r", shape=shape)
 
 
 def split(

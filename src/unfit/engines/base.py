@@ -3,7 +3,7 @@
 An engine holds the rows a model was trained on and the mask of those that remain. Methods ask it
 for sums and never see where the rows are. A new engine is one class: it derives from `Engine` and
 says how three things are computed (`take`, `value_gradient_sum`, `hessian_sum`); everything else
-has a plain default that it may do better. `SgdEngine` is what an engine may lack.
+has a plain default that it may do better. engines.sgd has what an engine may lack.
 
 A package adds an engine by an entry point of the group "unfit.engines", whose class is called as
 `engine(rows, n_classes)`. Which one is used is for the machine to say: the environment variable
@@ -26,13 +26,11 @@ from unfit.core.factors import Cholesky, Factor
 from unfit.core.losses import Loss
 from unfit.core.objective import Products, Rows, problems
 from unfit.core.penalty import Ridge, with_ridge
-from unfit.core.replay import Cadence
-from unfit.core.sgd import Layout, Plan
 from unfit.core.sparse_rows import SparseRows
 from unfit.core.statistics import Statistics
 from unfit.engines.auto import Task, chosen_for
 from unfit.errors import Unavailable
-from unfit.progress import ProgressCallback
+from unfit.readers import Readers
 from unfit.registry import Registry
 from unfit.row_files import RowFiles
 
@@ -58,14 +56,15 @@ class Engine(ABC):
     # Whether a d x d matrix can exist. Where it cannot, `wide` is always true, factors are known by
     # products with them, and hessian_sum, gram_sum and sums_of raise Unavailable.
     forms_hessian: ClassVar[bool] = True
+    carries_sums: ClassVar[bool] = False  # whether gradients may rest on what was evaluated before
 
     def __init__(self, rows: Rows, n_classes: int) -> None:
         self.codes, self.intercept, self.loss = rows.codes, rows.intercept, rows.loss
         self.sample_weight = rows.sample_weight
         self.dtype: np.dtype = rows.X.dtype
         self.d, self.k = rows.d, problems(n_classes)
-        self.remaining = np.ones(len(rows), np.bool_)
-        self.erased = np.zeros(len(rows), np.bool_)
+        self.remaining = self._new_mask(len(rows), True)
+        self.erased = self._new_mask(len(rows), False)
         self.n_remaining = len(rows)
         self.rows_read = 0
         self.precise = False
@@ -92,6 +91,12 @@ class Engine(ABC):
     def __len__(self) -> int:
         return len(self.remaining)
 
+    @staticmethod
+    def _new_mask(n: int, value: bool) -> np.ndarray:
+        """A mask over n rows. An engine of more rows than this process has bytes for gives
+        something that stands in for the array."""
+        return np.full(n, value)
+
     def shared(self) -> Self:
         """The same rows with a mask of its own, to try a deletion on."""
         other = type(self).__new__(type(self))
@@ -101,7 +106,8 @@ class Engine(ABC):
 
     def __reduce__(self) -> tuple[object, ...]:
         """A pickle holds the rows that remain and no others; positions keep their meaning."""
-        return _restored, (self._left(), self.classes, self.remaining, self.made_by, self.precise)
+        places = np.asarray(self.remaining)
+        return _restored, (self._left(), self.classes, places, self.made_by, self.precise)
 
     @property
     def classes(self) -> int:
@@ -148,6 +154,10 @@ class Engine(ABC):
         self.remaining[rows] = False
         self.n_remaining -= len(rows)
 
+    def nth(self, ranks: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """The positions of rows, by their ranks among those of a mask (None: the remaining)."""
+        return np.asarray(np.flatnonzero(self.remaining if mask is None else mask)[ranks])
+
     def total_weight(self, mask: np.ndarray | None = None) -> float:
         """The sum of the sample weights of the rows of a mask: how many they are if unweighted."""
         if self.sample_weight is None:
@@ -157,6 +167,13 @@ class Engine(ABC):
     def weight_of(self, rows: np.ndarray) -> float:
         """The same of the rows at some positions."""
         return float(len(rows) if self.sample_weight is None else self.sample_weight[rows].sum())
+
+    def weight_without(self, rows: np.ndarray) -> float:
+        """The same of the rows that remain when some leave: summed, because beside heavy rows that
+        leave, what is left of a difference would be rounding."""
+        if self.sample_weight is None:
+            return float(self.n_remaining - len(rows))
+        return self.total_weight(self.without(rows))
 
     def expect_passes(self) -> None:  # noqa: B027  # an engine may do nothing about it
         """Many passes over the rows are to come, for each of which somebody waits: an engine may
@@ -193,6 +210,11 @@ class Engine(ABC):
     def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         """The gradient sum of each problem, (k, d)."""
         return self.value_gradient_sum(W, mask)[1]
+
+    def measured_gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """The same by a pass over these rows at these weights, as a certificate needs it: nothing
+        is carried over from other weights, and no row was added to be taken away again."""
+        return self.gradient_sum(W, mask)
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The gradient (k, d) and Hessian (k, d, d) sums of the given rows."""
@@ -275,46 +297,6 @@ class Engine(ABC):
         raise ValueError("no sums of each class were prepared")
 
 
-@runtime_checkable
-class SgdEngine(Protocol):
-    """Two loops that walk through the rows in mini-batches; an engine may lack them."""
-
-    def lay_out(self, row_of: np.ndarray) -> Layout:
-        """The given rows in the given order, as the loops want them; the last one is kept."""
-        ...
-
-    def drop_layout(self) -> None: ...
-
-    def sgd(
-        self,
-        layout: Layout,
-        plan: Plan,
-        start: np.ndarray,
-        *,
-        linear_term: np.ndarray | None = None,
-        trajectory: np.ndarray | None = None,
-        progress: ProgressCallback | None = None,
-    ) -> np.ndarray:
-        """Weights (k, d) after the plan's steps; see core.sgd.train_sgd."""
-        ...
-
-    def replay(
-        self,
-        layout: Layout,
-        plan: Plan,
-        cadence: Cadence,
-        fate: np.ndarray,
-        counts: np.ndarray,
-        *,
-        old: np.ndarray,
-        new: np.ndarray,
-        radius: float = np.inf,
-        progress: ProgressCallback | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Weights (k, d) and batch sizes of a stored run without some rows; see core.replay."""
-        ...
-
-
 class MakeEngine(Protocol):
     """What makes an engine: a class of them, or an engine with settings of its own, as `Dask`."""
 
@@ -389,6 +371,21 @@ def reads_files(name: str | MakeEngine | None) -> bool:
     return isinstance(_named(name), ReadsFiles)
 
 
+@runtime_checkable
+class HasReaders(Protocol):
+    """What makes an engine, and has processes that read files at once."""
+
+    def readers(self) -> Readers: ...
+
+
+def readers_of(name: str | MakeEngine | None) -> Readers | None:
+    """Those of the named engine, or of that of UNFIT_ENGINE, where it has any."""
+    if (name or engine_name()) == AUTO:
+        return None
+    make = _named(name)
+    return make.readers() if isinstance(make, HasReaders) else None
+
+
 def _named(name: str | MakeEngine | None) -> MakeEngine:
     return ENGINES.find(name or engine_name()) if name is None or isinstance(name, str) else name
 
@@ -417,19 +414,3 @@ def _restored(
     made = make_engine(rows, n_classes, places=places, name=name)
     made.precise = precise
     return made
-
-
-def sgd_engine(data: Engine, who: str) -> SgdEngine:
-    """The engine, known to walk through rows; or an error that says who needs that."""
-    if data.takes_sparse and not isinstance(data, SgdEngine):
-        raise Unavailable(
-            f"{who} walks through rows in mini-batches, which the engine {data.name!r} cannot do "
-            "with sparse rows; use a method and solver without SGD, or give dense rows "
-            "(X.toarray())"
-        )
-    if not isinstance(data, SgdEngine):
-        raise Unavailable(
-            f"{who} needs an engine that can walk through rows in mini-batches, and the engine "
-            f"{data.name!r} cannot; use the engine 'cpu', or a method and solver without SGD"
-        )
-    return data

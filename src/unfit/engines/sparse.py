@@ -7,7 +7,7 @@ pass over the others. Nothing of it is in a pickle. May know core.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -18,7 +18,6 @@ from unfit.core.conjugate_gradients import Guide, Offer, Solved, lengths, unguid
 from unfit.core.deflation import Basis, Deflated
 from unfit.core.factors import Factor
 from unfit.core.hot_columns import OneSystem
-from unfit.core.kernels.sparse import count_columns
 from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
 from unfit.core.sparse_rows import SparseRows, sparse_rows
@@ -53,6 +52,15 @@ class _Known:
             return False
         left = np.count_nonzero(self.mask) - np.count_nonzero(keep)
         return bool(left <= _FEW * len(keep))
+
+    def cleared(self, rows: np.ndarray, empty: np.ndarray) -> "_Known | None":
+        """The same with nothing of these rows, or None where they are in its sums. In columns that
+        are empty now, a rest of weight would show that somebody had been there."""
+        if self.mask[rows].any():
+            return None
+        weights, gradients = self.weights.copy(), self.found.gradients.copy()
+        weights[:, empty] = gradients[:, empty] = 0.0
+        return _Known(weights, self.mask, replace(self.found, gradients=gradients))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -90,6 +98,7 @@ class ProductsOnly(Engine):
 
     takes_sparse: ClassVar[bool] = True
     forms_hessian: ClassVar[bool] = False
+    carries_sums: ClassVar[bool] = True
 
     def wide(self, mask: np.ndarray | None = None) -> bool:
         return True
@@ -150,22 +159,29 @@ class SparseEngine(ProductsOnly):
 
     def forget(self, rows: np.ndarray) -> None:
         if self._values_in_columns is not None:
-            left = np.bincount(self.rows.columns_of(rows), minlength=self.rows.shape[1])
-            self._values_in_columns = self._values_in_columns - left
+            columns, values = self.rows.columns_of(rows)
+            self._values_in_columns = self._values_in_columns.copy()
+            self._values_in_columns[columns] -= values
         super().forget(rows)
 
     def erase(self, rows: np.ndarray) -> None:
+        """Besides what was copied, whatever was computed with them in it.
+
+        The directions of the guide stay but for the columns that nobody has a value in any more.
+        """
         super().erase(rows)
-        self._matrix.erase(rows)
+        counts = self._values_in_columns
+        empty = None if counts is None else np.flatnonzero(counts == 0)
+        self._matrix.erase(rows, empty)
+        known = self._at_model, self._on_trial
+        self._at_model = self._on_trial = self._last = self._ahead = self._guide = None
+        if empty is not None:
+            self._at_model, self._on_trial = (k and k.cleared(rows, empty) for k in known)
 
     def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
         if self._values_in_columns is None:
-            counts, gone = np.zeros(self.rows.shape[1], np.int64), np.flatnonzero(~self.remaining)
-            count_columns(self.rows.indices, counts)
-            if gone.size:
-                counts -= np.bincount(self.rows.columns_of(gone), minlength=len(counts))
-            self._values_in_columns = counts
-        columns, values = np.unique(self.rows.columns_of(rows), return_counts=True)
+            self._values_in_columns = self.rows.values_in_columns(self.remaining)
+        columns, values = self.rows.columns_of(rows)
         return np.asarray(columns[self._values_in_columns[columns] == values])
 
     def take(self, rows: np.ndarray) -> SparseRows:
@@ -179,6 +195,12 @@ class SparseEngine(ProductsOnly):
     ) -> tuple[np.ndarray, np.ndarray]:
         found = self._evaluated(W, mask).found
         return found.values.copy(), found.gradients.copy()
+
+    def measured_gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        """Kept for what follows, in the place of what was carried along."""
+        keep = self.remaining if mask is None else mask
+        self._last = self._measured(W, keep, None, on_trial=mask is not None).found
+        return self._last.gradients.copy()
 
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
@@ -240,18 +262,30 @@ class SparseEngine(ProductsOnly):
         """Everything at W: without a pass where it is known but for a few rows that have left."""
         keep = self.remaining if mask is None else mask
         for known in (self._at_model, self._on_trial):
-            if known is not None and known.covers(W, keep):
+            if known is not None and known.covers(W, keep) and self._outweighs(keep, known.mask):
                 return self._less(known, keep)
-        self.rows_read += int(np.count_nonzero(keep))
         ahead, self._ahead = self._ahead, None
         margins = ahead.margins if ahead is not None and ahead.covers(W, keep) else None
+        return self._measured(W, keep, margins, on_trial=mask is not None)
+
+    def _measured(
+        self, W: np.ndarray, keep: np.ndarray, margins: np.ndarray | None, *, on_trial: bool
+    ) -> _Known:
+        """By a pass, which is counted and kept. margins: there, if they are known."""
+        self.rows_read += int(np.count_nonzero(keep))
         found = self._matrix.evaluate(W, self._weights(keep), margins)
         known = _Known(W.copy(), keep.copy(), found)
-        if mask is None:
-            self._at_model = known
-        else:
+        if on_trial:
             self._on_trial = known
+        else:
+            self._at_model = known
         return known
+
+    def _outweighs(self, keep: np.ndarray, among: np.ndarray) -> bool:
+        """Whether rows have as much weight as the others among some: beside heavier ones, what is
+        left of a difference is rounding."""
+        weight = self.sample_weight
+        return weight is None or bool(weight[keep].sum() >= weight[among & ~keep].sum())
 
     def _weights(self, keep: np.ndarray) -> np.ndarray | None:
         """How much each row counts: 0 for those left out; None where all count once."""

@@ -66,7 +66,7 @@ class FittedModel:
     def remaining_(self) -> np.ndarray:
         """Mask over the rows of fit: True where the row is still in the model."""
         self._require_rows("remaining_")
-        mask = self._data.remaining.view()
+        mask = np.asarray(self._data.remaining).view()
         mask.flags.writeable = False
         return mask
 

@@ -127,7 +127,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         progress: ProgressCallback | None,
     ) -> None:
         settings = self._settings()
-        method = METHODS.find(self.method)(settings)
+        method = METHODS.find(self.method)(settings, polished=self.epsilon is not None)
         rows, classes, of_class, files = self._labelled(X, y, sample_weight)
         rng = _generator(self.random_state)
         data = make_engine(rows, len(classes), name=self.engine, task=method.task, files=files)
@@ -181,8 +181,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
+            (only,) = classes.tolist()
             raise ValueError(
-                f"y holds one class only ({classes[0]!r}); a classifier needs rows of two classes"
+                f"y holds one class only ({only!r}); a classifier needs rows of two classes"
             )
         given = checked_sample_weight(sample_weight, matrix.shape[0])
         require_every_class(classes, codes, given)

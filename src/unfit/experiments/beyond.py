@@ -27,9 +27,10 @@ from unfit.certify import Promise, Releases
 from unfit.certify.paper_noise import Ridge, deltagrad_claim, fisher_claim, influence_claim
 from unfit.certify.rates import Scores, told_apart
 from unfit.certify.release_test import DRAWS, Centres, release_test
-from unfit.core.factors import Cholesky, Factor
+from unfit.core.factors import Cholesky, Factor, Spectrum
 from unfit.core.metrics import accuracy_disparity, accuracy_error
 from unfit.core.noise import standard_normal
+from unfit.core.statistics import SPECTRUM_UP_TO
 from unfit.engines.base import Engine
 from unfit.experiments.contenders import CONTENDERS
 from unfit.experiments.plans import CERTIFIED, NOISE
@@ -104,6 +105,10 @@ class Case:
         seconds, centre = min((once(method) for _ in range(3)), key=lambda pair: pair[0])
         return seconds, centre, once(every)[1]
 
+    @cached_property
+    def fisher(self) -> "FisherStep":
+        return FisherStep.of(self)
+
     def measured(self, outcome: Outcome) -> dict[str, Any]:
         """The paper's measures, averaged over releases."""
         bench, gone = self.workbench, self.deletion
@@ -138,31 +143,91 @@ def beyond(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, dic
         start = perf_counter()
 
 
+@dataclass(frozen=True)
+class Shape:
+    """Powers of a Hessian times vectors: by its spectrum, which many vectors share, where that is
+    small enough."""
+
+    factor: Cholesky
+    spectrum: Spectrum | None
+
+    @classmethod
+    def of_each(cls, factors: Sequence[Factor]) -> "list[Shape]":
+        made = [factor for factor in factors if isinstance(factor, Cholesky)]
+        assert len(made) == len(factors)
+        small = made[0].hessian.shape[0] <= SPECTRUM_UP_TO
+        return [cls(one, Spectrum.of(one.hessian) if small else None) for one in made]
+
+    @property
+    def d(self) -> int:
+        return int(self.factor.hessian.shape[0])
+
+    def inverse_fourth_root(self, v: np.ndarray) -> np.ndarray:
+        if self.spectrum is None:
+            return self.factor.inverse_fourth_root(v)
+        return self._power(-0.25, v)
+
+    def root(self, v: np.ndarray) -> np.ndarray:
+        if self.spectrum is None:
+            twice = self.inverse_fourth_root(self.inverse_fourth_root(v))
+            return np.asarray(self.factor.hessian @ twice)
+        return self._power(0.5, v)
+
+    def _power(self, power: float, v: np.ndarray) -> np.ndarray:
+        assert self.spectrum is not None
+        Q, values = self.spectrum.vectors, self.spectrum.values
+        return np.asarray(Q @ (values**power * (Q.T @ v)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FisherStep:
+    """What FISHER's step came to, whatever its sigma. published, theirs: the shapes of its noise
+    and of a retraining's; at_new: factors at the new centre."""
+
+    seconds: float
+    centre: np.ndarray
+    published: list[Shape]
+    theirs: list[Shape]
+    at_new: Sequence[Factor]
+
+    @classmethod
+    def of(cls, case: Case) -> "FisherStep":
+        method = METHODS["fisher"](Settings(tol=TOL))
+        state = State("fisher", case.before, case.engine.n_remaining)
+        state = method.prepare(state, case.engine)
+        rows = case.deletion.rows
+        seconds = shortest(lambda: method.unlearn(state, case.engine, rows, case.rng))
+        centre = method.unlearn(state, case.engine, rows, case.rng).weights
+        published, at_new, theirs = (
+            case.left.factors(W, None, case.ridge) for W in (case.before, centre, case.after)
+        )
+        return cls(
+            seconds=seconds,
+            centre=centre,
+            published=Shape.of_each(published),
+            theirs=Shape.of_each(theirs),
+            at_new=at_new,
+        )
+
+
 def _fisher(case: Case, sigma: float) -> Outcome:
-    method = METHODS["fisher"](Settings(tol=TOL))
-    state = State("fisher", case.before, case.engine.n_remaining)
-    state = method.prepare(state, case.engine)
-    rows = case.deletion.rows
-    seconds = shortest(lambda: method.unlearn(state, case.engine, rows, case.rng))
-    centre = method.unlearn(state, case.engine, rows, case.rng).weights
-    published, at_new, theirs = (
-        case.left.factors(W, None, case.ridge) for W in (case.before, centre, case.after)
-    )
+    step = case.fisher
+    centre, published, theirs = step.centre, step.published, step.theirs
     norms = case.workbench.norms[case.left.remaining]
     radius = math.sqrt(float(norms.max()) ** 2 + case.engine.intercept) * (1 + 1e-6)
     claim = fisher_claim(
         case.gradient(centre),
-        at_new,
+        step.at_new,
         Ridge(ridge=case.ridge, radius=radius),
         sigma=sigma,
         delta=PROMISE.delta,
     )
     shift = centre - case.after
-    line = np.array([_root(f, d) for f, d in zip(theirs, shift, strict=True)])
-    spread = [_spread(factors, line) for factors in (published, theirs)]
+    line = np.array([shape.root(d) for shape, d in zip(theirs, shift, strict=True)])
+    spread = [_spread(shapes, line) for shapes in (published, theirs)]
     apart = float((line * shift).sum())
     return Outcome(
-        seconds=seconds,
+        seconds=step.seconds,
         updated=lambda: centre + _shaped(published, sigma, case.rng),
         retrained=lambda: case.after + _shaped(theirs, sigma, case.rng),
         mu=apart / (sigma * spread[1]) if apart > 0 else 0.0,
@@ -172,27 +237,16 @@ def _fisher(case: Case, sigma: float) -> Outcome:
     )
 
 
-def _root(factor: Factor, v: np.ndarray) -> np.ndarray:
-    """H^(1/2) v."""
-    assert isinstance(factor, Cholesky)
-    return np.asarray(factor.hessian @ factor.inverse_fourth_root(factor.inverse_fourth_root(v)))
-
-
-def _shaped(factors: Sequence[Factor], sigma: float, rng: np.random.Generator) -> np.ndarray:
+def _shaped(shapes: Sequence[Shape], sigma: float, rng: np.random.Generator) -> np.ndarray:
     """sigma H^(-1/4) b."""
-    return np.array(
-        [
-            sigma * factor.inverse_fourth_root(standard_normal(rng, (factor.hessian.shape[0],)))
-            for factor in factors
-            if isinstance(factor, Cholesky)
-        ]
-    )
+    drawn = [shape.inverse_fourth_root(standard_normal(rng, (shape.d,))) for shape in shapes]
+    return sigma * np.array(drawn)
 
 
-def _spread(factors: Sequence[Factor], line: np.ndarray) -> float:
+def _spread(shapes: Sequence[Shape], line: np.ndarray) -> float:
     """The standard deviation of H^(-1/4) b along a line."""
-    pairs = zip(factors, line, strict=True)
-    return math.sqrt(sum(float((f.inverse_fourth_root(v) ** 2).sum()) for f, v in pairs))
+    pairs = zip(shapes, line, strict=True)
+    return math.sqrt(sum(float((shape.inverse_fourth_root(v) ** 2).sum()) for shape, v in pairs))
 
 
 def _found(apart: float, ours: float, theirs: float, rng: np.random.Generator) -> float:
@@ -239,7 +293,8 @@ def _deltagrad(case: Case, sigma: float) -> Outcome:
 
 def _certified(case: Case, sigma: float) -> Outcome:
     settings = Settings(tol=TOL)
-    method, data, rows = METHODS["fisher"](settings), case.engine.shared(), case.deletion.rows
+    method, rows = METHODS["fisher"](settings, polished=True), case.deletion.rows
+    data = case.engine.shared()
     releases = Releases.open(PROMISE, settings, data)
     state = State("fisher", case.before, data.n_remaining)
     releases, state, _ = releases.publish(None, state, data, NOBODY)

@@ -1,7 +1,6 @@
 """The paper's tables, computed from finished runs, with the published values beside ours."""
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,36 +10,18 @@ from scipy import stats
 from unfit.experiments import published
 from unfit.experiments.contenders import CONTENDERS, Contender, Tau
 from unfit.experiments.findings import Findings, Subject, matching
-from unfit.experiments.plans import plans
+from unfit.experiments.planned_table import Value, planned_table, table_of_items
+from unfit.experiments.published_tables import (
+    published_accuracy,
+    published_curves,
+    published_speed_up,
+    published_streams,
+)
 from unfit.experiments.run import NONE
 from unfit.experiments.table import DIGITS, Cell, Table
 
 DROPS = (0.01, 0.05, 0.10)
 HIGGS_ROWS = published.SIZES["higgs"][0]
-Value = str | Callable[[Any], Cell]
-
-
-def _table(
-    name: str, columns: dict[str, str], rows: list[tuple[Cell, ...]], note: str = ""
-) -> Table:
-    return Table(
-        name=name,
-        title=plans()[name].title,
-        columns=tuple(columns),
-        formats=tuple(columns.values()),
-        rows=tuple(rows),
-        note=note,
-    )
-
-
-def _table_of(
-    name: str, items: Iterable[Any], columns: Sequence[tuple[str, str, Value]], note: str = ""
-) -> Table:
-    """A row for each item. columns: (name, format, value); a value is the name of an attribute or
-    a function of the item."""
-    formats = {column: spec for column, spec, _ in columns}
-    values = [attrgetter(value) if isinstance(value, str) else value for _, _, value in columns]
-    return _table(name, formats, [tuple(value(item) for value in values) for item in items], note)
 
 
 def datasets(findings: Findings) -> Table:
@@ -60,7 +41,7 @@ def datasets(findings: Findings) -> Table:
             "CIFAR2 has 10,000 training rows (5,000 cats and 5,000 ships); the printed 20,000 "
             "does not agree with the paper's own deletion volumes."
         )
-    return _table_of("datasets", findings.subjects, columns, note)
+    return table_of_items("datasets", findings.subjects, columns, note)
 
 
 def volumes(findings: Findings) -> Table:
@@ -96,7 +77,7 @@ def volumes(findings: Findings) -> Table:
         "Computed: read off our curve, as a relative drop of test accuracy. The experiments use "
         "round fractions: for the paper's data sets those of its Table 2."
     )
-    return _table("volumes", columns, rows, note)
+    return planned_table("volumes", columns, rows, note)
 
 
 def crossing(curve: pd.DataFrame, initial: float, drop: float) -> float | None:
@@ -135,7 +116,7 @@ def parameters(findings: Findings) -> Table:
             " HIGGS is trained for 20 epochs of 9.9 million rows in the paper; on the subset the "
             "number of steps is the same, and there are so many more epochs."
         )
-    return _table_of("parameters", findings.subjects, columns, note)
+    return table_of_items("parameters", findings.subjects, columns, note)
 
 
 def rehearsals(findings: Findings, subject: Subject) -> pd.DataFrame:
@@ -182,7 +163,7 @@ def correlation(findings: Findings) -> Table:
         "FISHER, m' = m, sigma 0, targeted-random, over fractions up to theta (0.45; HIGGS 0.35; "
         "MNIST 0.01, 0.05 and 0.1, as published)."
     )
-    return _table("correlation", columns, rows, note)
+    return planned_table("correlation", columns, rows, note)
 
 
 def estimates(findings: Findings, subject: Subject) -> pd.DataFrame | None:
@@ -219,7 +200,7 @@ def estimator_error(findings: Findings) -> Table:
         "mean error": "+.2f",
         "c": ".3g",
     }
-    return _table(
+    return planned_table(
         "estimator-error",
         columns,
         rows,
@@ -264,110 +245,7 @@ def speed_ups(findings: Findings) -> Table:
             f" The times of {', '.join(titles)} at sigma 1 are kept from an earlier run: what is "
             "computed there has not changed."
         )
-    return _table_of("speed-ups", found, columns, note)
-
-
-def published_speed_up(subject: Subject, method: str, tau: str) -> float | None:
-    theirs = published.accuracy()
-    found = matching(theirs, dataset=subject.name, method=method, tau=tau, sigma=1.0)
-    if found.empty:
-        return None
-    last = found.sort_values("fraction").iloc[-1]
-    return float(last["retrain_seconds"] / last["unlearn_seconds"])
-
-
-BESIDE_EACH_OTHER: list[tuple[str, str, Value]] = [
-    ("test", ".4f", "test_ours"),
-    ("published", ".4f", "test_published"),
-    ("difference", "+.4f", "test_difference"),
-    ("deleted", ".4f", "deleted_ours"),
-    ("published ", ".4f", "deleted_published"),
-    ("difference ", "+.4f", "deleted_difference"),
-]
-
-
-def published_accuracy(findings: Findings) -> Table:
-    titles = {s.name: s.title for s in findings.subjects}
-    columns: list[tuple[str, str, Value]] = [
-        ("data set", "", lambda r: titles[r.dataset]),
-        ("method", "", lambda r: CONTENDERS[r.method].label),
-        ("tau", "", lambda r: f"m' = {r.tau}"),
-        ("fraction", ".3g", "fraction"),
-        ("sigma", "g", "sigma"),
-        ("model", "", "model"),
-        *BESIDE_EACH_OTHER,
-    ]
-    points = [r for r in findings.beside_accuracy.itertuples() if r.dataset in titles]
-    return _table_of("published-accuracy", points, columns)
-
-
-def published_curves(findings: Findings) -> Table:
-    titles = {s.name: s.title for s in findings.subjects}
-    columns: list[tuple[str, str, Value]] = [
-        ("data set", "", lambda r: titles[r.dataset]),
-        ("law", "", "law"),
-        ("fraction", ".3g", "fraction"),
-        *BESIDE_EACH_OTHER,
-    ]
-    points = [r for r in findings.beside_curves.itertuples() if r.dataset in titles]
-    note = "Where a law has run out of rows, ours is the deletion of all there are."
-    return _table_of("published-curves", points, columns, note)
-
-
-def published_streams(findings: Findings) -> Table:
-    """Retrainings of each stream: the published ones, ours in their manner, and in unfit's."""
-    rows: list[tuple[Cell, ...]] = []
-    theirs = {(t.dataset, t.law, f"{t.threshold:g}%"): t for t in published.streams()}
-    found = findings.of("positions")
-    for s in findings.real:
-        here = found[found["dataset"] == s.name]
-        for (law, policy), alike in here.groupby(["law", "policy"], sort=False):
-            ours = {one.manner: one for one in alike[alike["seed"] == 0].itertuples()}
-            stream = theirs.get((s.name, str(law), str(policy)))
-            one = ours.get("rehearsed") or next(iter(ours.values()))
-            manners = [ours.get(manner) for manner in ("published", "rehearsed", "product")]
-            rows.append(
-                (
-                    s.title,
-                    str(law),
-                    str(policy),
-                    len(stream.positions) if stream else None,
-                    *(_count(way) for way in manners),
-                    stream.slope if stream else None,
-                    float(one.slope),
-                    " ".join(map(str, stream.positions)) or "-" if stream else None,
-                    *(_where(way) for way in manners),
-                )
-            )
-    columns = {
-        "data set": "",
-        "law": "",
-        "threshold": "",
-        "published": "d",
-        "ours, their c": "d",
-        "ours, our c": "d",
-        "product": "d",
-        "their c": ".3f",
-        "our c": ".3f",
-        "published at": "",
-        "ours at, their c": "",
-        "ours at, our c": "",
-        "product at": "",
-    }
-    note = (
-        "How often a stream of FISHER's updates retrains, and after how many deleted rows. Ours is "
-        "in the published manner, with the published c and with one from our own rehearsal; in the "
-        "product unlearning goes on from the retrained model, as in a workspace."
-    )
-    return _table("published-streams", columns, rows, note)
-
-
-def _count(one: Any) -> int | None:
-    return None if one is None else int(one.retrainings)
-
-
-def _where(one: Any) -> str | None:
-    return None if one is None else str(one.positions) or "-"
+    return table_of_items("speed-ups", found, columns, note)
 
 
 def noise_manner(findings: Findings) -> Table:
@@ -403,7 +281,7 @@ def noise_manner(findings: Findings) -> Table:
         "accuracy on the deleted rows, and AccDis in points above the floor. Both start from "
         "the centre."
     )
-    return _table("noise-manner", columns, rows, note)
+    return planned_table("noise-manner", columns, rows, note)
 
 
 def pipeline(findings: Findings) -> Table:
@@ -425,10 +303,9 @@ def pipeline(findings: Findings) -> Table:
         ("c", ".4f", "slope"),
     ]
     steps = [r for r in findings.of("stream").itertuples() if r.dataset in titles]
-    return _table_of("pipeline", steps, columns)
+    return table_of_items("pipeline", steps, columns)
 
 
-# Tables that go with a figure of the same name.
 def beyond(findings: Findings) -> Table:
     """Every case of the figure, with what is claimed of the noise and what can be told by it."""
     titles = {s.name: s.title for s in findings.subjects}
@@ -461,9 +338,10 @@ def beyond(findings: Findings) -> Table:
         "Means over seeds. epsilon found: what 10,000 releases show at least, at delta 1e-5; it "
         "cannot show more than about 7. epsilon claimed, FISHER: of noise at the new centre."
     )
-    return _table_of("beyond", rows, columns, note)
+    return table_of_items("beyond", rows, columns, note)
 
 
+# Tables that go with a figure of the same name.
 BESIDE: dict[str, Callable[[Findings], Table]] = {"pipeline": pipeline, "beyond": beyond}
 TABLES: dict[str, Callable[[Findings], Table]] = {
     "datasets": datasets,

@@ -22,7 +22,7 @@ class Threshold(Policy):
     """Retrain when one measured number passes a threshold."""
 
     threshold: float
-    unmeasured: ClassVar[str]  # the reason where there is no number
+    unmeasured: ClassVar[str] = "what is compared was not measured"  # the reason without a number
 
     @abstractmethod
     def measure(self, facts: Facts) -> float | None:
@@ -157,7 +157,9 @@ class DeletedRows(Threshold):
         return value >= self.threshold
 
     def reason(self, facts: Facts, value: float, passed: bool) -> str:
-        return f"{facts.deleted:,} of at most {self.threshold:,} rows have gone since training"
+        gone = "1 row has" if facts.deleted == 1 else f"{facts.deleted:,} rows have"
+        where = "not below" if passed else "below"
+        return f"{gone} gone since training, {where} the limit of {self.threshold:,}"
 
     def condition(self) -> str:
         return f"{self.threshold:,} rows have gone since training"
@@ -178,8 +180,9 @@ class DeletedShare(Threshold):
         return value >= self.threshold
 
     def reason(self, facts: Facts, value: float, passed: bool) -> str:
-        limit = f"at most {100 * self.threshold:g} %"
-        return f"{100 * value:.3g} % of {limit} of the rows have gone since training"
+        where = "not below" if passed else "below"
+        gone, limit = f"{100 * value:.3g} %", f"{100 * self.threshold:g} %"
+        return f"{gone} of the rows have gone since training, {where} the limit of {limit}"
 
     def condition(self) -> str:
         return f"{100 * self.threshold:g} % of the rows have gone since training"

@@ -13,7 +13,8 @@ import numpy as np
 
 from unfit.core.replay import GONE, LEAVING, PRESENT, Cadence
 from unfit.core.trajectory import Reserve, TrajectoryFile, readable, require
-from unfit.engines.base import Engine, SgdEngine, sgd_engine
+from unfit.engines.base import Engine
+from unfit.engines.sgd import SgdEngine, sgd_engine
 from unfit.methods.base import (
     Method,
     Run,

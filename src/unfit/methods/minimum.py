@@ -8,6 +8,7 @@ engines.base.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,8 @@ WARM = 1e-2  # how far the first step from given weights is solved: they are nea
 
 @dataclass(frozen=True, kw_only=True)
 class Objective:
-    """The sum over the rows of a mask (None: the remaining) with its penalty.
+    """The sum over the rows of a mask (None: the remaining) with its penalty, for as long as no
+    more rows leave.
 
     linear_term (k, d): added to the gradient, as INFLUENCE's noise is.
     """
@@ -38,7 +40,7 @@ class Objective:
     def n(self) -> int:
         return self.data.n_remaining if self.mask is None else int(np.count_nonzero(self.mask))
 
-    @property
+    @cached_property
     def ridge(self) -> Ridge:
         return self.penalty.on(self.total_weight, self.data.d)
 
@@ -81,8 +83,9 @@ class Objective:
     @property
     def product_dtype(self) -> np.dtype:
         """Of vectors in conjugate gradients: one problem's product is bound by memory either way,
-        and float64 needs fewer of them; several are bound by arithmetic."""
-        precise = self.data.k == 1 or self.data.precise
+        and float64 needs fewer of them; several are bound by arithmetic, which is float64's where
+        no Hessian is made."""
+        precise = self.data.k == 1 or self.data.precise or not self.data.forms_hessian
         return np.dtype(np.float64) if precise else self.data.dtype
 
     @property
@@ -95,10 +98,9 @@ class Objective:
 
     def sampled_guide(self, W: np.ndarray) -> Sequence[Factor]:
         """Factors of the Hessians of a few of the rows, in the place of all."""
-        keep = np.flatnonzero(self.data.remaining if self.mask is None else self.mask)
-        size = self.sizes.sample
-        sample = keep[np.linspace(0, len(keep) - 1, size).astype(np.intp)]
-        hessians = self.data.sums_of(W, sample)[1] * (len(keep) / size)
+        n, size = self.n, self.sizes.sample
+        sample = self.data.nth(np.linspace(0, n - 1, size).astype(np.intp), self.mask)
+        hessians = self.data.sums_of(W, sample)[1] * (n / size)
         return [Cholesky.of(h) for h in with_ridge(hessians, self.ridge)]
 
 
@@ -107,13 +109,15 @@ def minimize(
     tol: float,
     *,
     start: np.ndarray | None = None,
+    near: bool = True,
     guide: Guide | None = None,
     max_steps: int = MAX_STEPS,
 ) -> Minimum:
     """The optimum to |gradient| <= tol n, from given weights or from 0, by the cheaper way.
 
     guide: about the inverse Hessians. From given weights at least one step is taken: a single row
-    may weigh less than the tolerance.
+    may weigh less than the tolerance. near: whether given weights are near the optimum, so that
+    the first step is worth solving well.
     """
     data = objective.data
     if guide is None:
@@ -137,6 +141,6 @@ def minimize(
         offer=objective.offer,
         min_steps=least,
         max_steps=max_steps,
-        first=inexact_newton.LOOSEST if start is None else WARM,
+        first=inexact_newton.LOOSEST if start is None or not near else WARM,
         dtype=objective.product_dtype,
     )

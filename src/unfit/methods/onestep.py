@@ -25,6 +25,7 @@ from unfit.core.deleted_sums import gradient_and_roots
 from unfit.core.factors import Cholesky, Factor, Inverse, Product, Refined, Spectrum, TooFar
 from unfit.core.objective import Rows, root_weighted
 from unfit.core.statistics import (
+    FEW_ROWS_OF_ALL,
     FEW_ROWS_PER_COLUMN,
     PRECISION,
     ROUGH_PRECISION,
@@ -52,6 +53,7 @@ from unfit.methods.minimum import Objective
 from unfit.methods.stream import Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
+BEFORE_POLISHING = 0.1  # relative, of a step so long that what it leaves has to be polished anyway
 
 
 class _Guides:
@@ -129,7 +131,7 @@ class OneStep(Method):
                 return followed
         at = state
         if state.kept_centre is not None:
-            at = replace(state, weights=state.centre, kept_centre=None)
+            at = state.at(state.centre, None)
         gone, noise = 0, None
         guides = _Guides(None if at.statistics is None else at.statistics.factors)
         for rows in split(deleted, self.settings.deletion_batch_size):
@@ -256,7 +258,9 @@ class OneStep(Method):
             gradient, roots = gradient_and_roots(data.take(batch), W)
             factors = factors_less_few(known, roots, leaving)
         else:
-            gradient, factors = gradient_and_corrected(known, data.take(batch))
+            roughly = self.polished and len(batch) > FEW_ROWS_OF_ALL * known.n
+            precision = BEFORE_POLISHING if roughly else 0.0
+            gradient, factors = gradient_and_corrected(known, data.take(batch), precision)
         of_deleted = gradient + shift * W
         return self._stepped(W, known.gradient_sum - of_deleted, of_deleted, factors, rng)
 

@@ -1,7 +1,9 @@
 """Certificates: one for every version that is released, in a log that only grows."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -93,19 +95,24 @@ class Certificates:
         )
         with self._database.reading() as connection:
             rows = connection.execute(select.order_by(certificate_salts.c.id)).all()
-        return [
-            Salt(request_id=row.request_id, commitment=row.commitment, salt=row.salt)
-            for row in rows
-        ]
+        return [_salt(row) for row in rows]
 
-    def purge_salts(self, *, request_id: int | None = None, before: datetime | None = None) -> int:
-        """Remove the salts of a request, or those that are older; how many. A purge of bytes is
-        due then."""
-        where = self._salts
-        if request_id is not None:
-            where &= certificate_salts.c.request_id == request_id
-        if before is not None:
-            where &= certificate_salts.c.made_at < before
+    @contextmanager
+    def handing_out(self, request_id: int) -> Iterator[list[Salt]]:
+        """The salts of a request, which are removed when the block ends, and stay if it fails. Of
+        two who ask at once, one waits and then finds none."""
+        mine = self._salts & (certificate_salts.c.request_id == request_id)
+        with self._database.queueing() as connection:
+            select = sa.select(certificate_salts).where(mine).order_by(certificate_salts.c.id)
+            found = [_salt(row) for row in connection.execute(select)]
+            yield found
+            if found:
+                connection.execute(sa.delete(certificate_salts).where(mine))
+                self._database.update_model(connection, purge_due=True)
+
+    def purge_salts(self, *, before: datetime) -> int:
+        """Remove the salts that are older; how many. A purge of bytes is due then."""
+        where = self._salts & (certificate_salts.c.made_at < before)
         with self._database.reading() as connection:
             found = sa.select(sa.func.count()).select_from(certificate_salts).where(where)
             if not connection.execute(found).scalar_one():
@@ -151,3 +158,7 @@ class Certificates:
             for salt in salts
         )
         insert_rows(connection, certificate_salts, rows)
+
+
+def _salt(row: sa.Row[Any]) -> Salt:
+    return Salt(request_id=row.request_id, commitment=row.commitment, salt=row.salt)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from unfit.core.objective import Rows
-from unfit.engines.base import Engine, SgdEngine
+from unfit.engines.base import Engine
+from unfit.engines.sgd import SgdEngine
 from unfit.errors import Unavailable
 from unfit.testing.cases import CASES, Case, protect, require_same, rng
 
@@ -29,6 +30,9 @@ def check_engine(make: Callable[[Rows, int], Engine], cases: list[Case] | None =
         tried.forget(deleted)
         assert data.n_remaining == 400, "an engine from `shared` shares its mask"
         require_same(tried.gradient_sum(W), before[1], case.tolerance, "a mask and `forget`")
+        measured = data.measured_gradient_sum(W, mask)
+        require_same(measured, before[1], case.tolerance, "a gradient that is measured")
+        assert data.weight_without(deleted) == data.total_weight(mask), "weights of what remains"
         if data.forms_hessian:
             of_mask = data.hessian_sum(W, mask)
             require_same(tried.hessian_sum(W), of_mask, case.tolerance, "a mask and `forget`")

@@ -16,8 +16,9 @@ def check_policy(policy: "type[Policy]") -> None:
     name = policy.__name__
     assert is_dataclass(policy), f"{name} is not a dataclass"
     assert policy.__dataclass_params__.frozen, f"{name} is not frozen"  # type: ignore[attr-defined]
-    assert policy.title, f"{name} has no title"
-    assert policy.description.endswith("."), f"the description of {name} is not a sentence"
+    assert getattr(policy, "title", ""), f"{name} has no title"
+    described = getattr(policy, "description", "")
+    assert described.endswith("."), f"the description of {name} is not a sentence"
     for knob in knobs(policy):
         assert knob.default is not MISSING, f"{name}.{knob.name} has no default"
         assert knob.help, f"{name}.{knob.name} has no help"
@@ -56,6 +57,8 @@ def _facts() -> "Iterator[Facts]":
                     auc=value,
                     log_loss_change=value - 0.5,
                     distance=value,
+                    disparity=100 * value,
+                    joint_mu=4 * value,
                 )
 
 

@@ -14,8 +14,8 @@ def check_source(location: "Location", expected: "pa.Table | None" = None) -> No
 
     Columns have distinct names; blocks hold those that are asked for, in that order, each of one
     type; reading or opening a source again gives the same rows, in the same order unless the source
-    says that it has none; a file that does not exist is an error that names it. expected: what the
-    rows must be, as text.
+    says that it has none; the parts of it have the same rows one after another; a file that does
+    not exist is an error that names it. expected: what the rows must be, as text.
     """
     from unfit.data.sources import Source, open_source
     from unfit.errors import BadInput
@@ -42,6 +42,10 @@ def check_source(location: "Location", expected: "pa.Table | None" = None) -> No
             assert part == {name: whole[name] for name in some}, f"rows differ for {some}"
         else:
             assert _sorted(part) == _sorted({name: whole[name] for name in some})
+    if source.ordered:
+        parts = [_texts(part, names, None) for part in source.parts(3)]
+        joined = {name: [value for part in parts for value in part[name]] for name in names}
+        assert joined == whole, "the parts of it have other rows, or another order"
     if expected is not None:
         from unfit.data.text import as_text
 

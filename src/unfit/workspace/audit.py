@@ -267,8 +267,10 @@ def _check_gone(source: Source, model: Model, roles: Roles, store: Store) -> Non
         rows.update(as_text(batch.column(name)).filter(labelled).to_pylist())
     there = sum(n for text, n in rows.items() if text and _remembered(model, kind, text))
     if there:
+        rows_of = "row" if there == 1 else "rows"
         raise BadInput(
-            f"{source.name} holds {there:,} rows of people who are still remembered; leave them out"
+            f"{source.name} holds {there:,} {rows_of} of people who are still remembered; leave "
+            "them out"
         )
     gone = forgotten_before(store, [(kind, text) for text in rows if text])
     strange = sum(n for text, n in rows.items() if text is None or (kind, text) not in gone)

@@ -1,11 +1,12 @@
 """Certificates to hand on: a certificate with its proof, the log, and the proof of one person.
 
 Reading needs no lock. What a person gets, the salts that open the commitments to their ids, is
-handed out once: it is removed here before it is given away.
+handed out once: it is removed in the transaction that gives it away.
 """
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -246,19 +247,25 @@ class Certificates:
         """Whether the people of a request can still get their proof."""
         return bool(self._records.salts(request.id))
 
-    def hand_out(self, key: str) -> PersonProof:
-        """What the people of a request get, once: the salts are removed here first."""
+    @contextmanager
+    def handing_out(self, key: str) -> Iterator[PersonProof]:
+        """What the people of a request get, once: the salts are removed here when the block ends.
+        If it fails, because the proof could not be written, they stay."""
         record = self.of_request(key)
         (request,) = self._requests.find(key=key)
         certificate = self.bundle(record)
-        salts = self._records.salts(request.id)
-        # of two who ask at once, one removes them, and the other gets nothing
-        if not salts or self._records.purge_salts(request_id=request.id) != len(salts):
-            raise HandedOut(
-                f"the proof of the erasure {key!r} was handed out before, or its time is over "
-                "(certify.keep_salts); what opens the commitments is not here any more"
-            )
-        return PersonProof(certificate, [(one.salt, one.commitment) for one in salts])
+        with self._records.handing_out(request.id) as salts:
+            if not salts:
+                raise HandedOut(
+                    f"the proof of the erasure {key!r} was handed out before, or its time is over "
+                    "(certify.keep_salts); what opens the commitments is not here any more"
+                )
+            yield PersonProof(certificate, [(one.salt, one.commitment) for one in salts])
+
+    def hand_out(self, key: str) -> PersonProof:
+        """The same for a caller that answers at once: the salts are gone when this returns."""
+        with self.handing_out(key) as proof:
+            return proof
 
     def _signed_head(self) -> CertificateRecord:
         """The newest entry that is signed; all before it are."""

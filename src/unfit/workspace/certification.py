@@ -52,6 +52,8 @@ _NOT_CLAIMED = (
     "releases from before the deletion: who holds one of them and this one may learn about the row",
     "which rows remain: the claim is equivalence to a retraining on those that do",
     "figures about the model that its owner sees: accuracy, decisions, times",
+    "releases that are not in this log, such as those between a backup and its restoration: the "
+    "joint mu does not count them",
     "copies of the rows elsewhere, and that the process ran as it says",
     "rounding: the proof is of exact numbers, and releases are rounded to a grid of noise / 1024",
 )

@@ -17,7 +17,7 @@ from unfit.methods import METHODS
 from unfit.progress import ProgressCallback
 from unfit.workspace import config as configuration
 from unfit.workspace import toml
-from unfit.workspace.config import (
+from unfit.workspace.config_tables import (
     CertifyTable,
     ModelTable,
     RolesTable,
@@ -166,7 +166,7 @@ def init(
 
 def _check_folder(folder: Path) -> None:
     if Layout(folder).config.exists():
-        raise BadInput(f"{folder} is a workspace already; name another with --workspace")
+        raise BadInput(f"{folder} is a workspace already; name another folder (--workspace)")
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder} is a file; a workspace is a folder")
 

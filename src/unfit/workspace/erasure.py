@@ -224,9 +224,8 @@ def foresee(session: Session, ids: Ids, selection: Selection, key: str) -> Forgo
             positions=selection.positions,
             watch=Stopwatch(),
         )
-        found = work.evaluate(np.random.default_rng())
-        estimate, reason = found.step.facts.estimate, found.verdict.reason
-        action = "retrain" if found.verdict.retrain else "update"
+        found, action, reason = work.foresee(np.random.default_rng())
+        estimate = found.step.facts.estimate
     kind = "retrained" if action == "retrain" else "updated"
     took = [v.seconds for v in session.store.versions.find() if v.kind == kind]
     unknown = unknown_ids(ids, selection.outcomes)

@@ -1,6 +1,6 @@
 """The active model, kept in memory for those who only predict: no lock, no rows."""
 
-from unfit.errors import Damaged, Unavailable, Untrained
+from unfit.errors import Damaged, Unavailable, Untrained, Withdrawn
 from unfit.store.artifacts import Artifacts
 from unfit.store.store import Store
 from unfit.workspace.model import ReleasedModel, open_released_model
@@ -22,7 +22,7 @@ class ModelCache:
             if version is None:
                 raise Untrained
             if version.model_sha is None:
-                raise Unavailable("the model was withdrawn: too few classes have rows left")
+                raise Withdrawn
             made_of = (version.number, version.model_sha, version.card_sha)
             if self._model is not None and self._made_of == made_of:
                 return self._model

@@ -1,9 +1,11 @@
 """File in, file out: classes and probabilities, with the version that answered."""
 
+import logging
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,6 +18,7 @@ from pyarrow import parquet
 from unfit import disk
 from unfit.data.encoding import Absent, Encoding, matrix_of
 from unfit.data.ingest import Intake
+from unfit.data.parallel import PARTS_PER_READER
 from unfit.data.reader import Reader
 from unfit.data.sources import Source, open_source
 from unfit.data.sources.csv_file import CsvSource
@@ -23,12 +26,17 @@ from unfit.data.sources.in_memory import TableSource
 from unfit.data.text import as_text
 from unfit.data.values import UNSEEN, categories_of
 from unfit.errors import BadInput
-from unfit.workspace.config import Config, SourceTable
+from unfit.progress import ProgressCallback
+from unfit.readers import Readers
+from unfit.workspace.config import Config
+from unfit.workspace.config_tables import SourceTable
 from unfit.workspace.model import ReleasedModel
 from unfit.workspace.spreadsheets import count_formulas, escaped
 
 Rows: TypeAlias = str | Path | pa.Table  # a file, - for standard input, or a table in memory
 Write = Callable[[pa.RecordBatch], None]
+LARGE = 64 << 20  # bytes of a file that workers elsewhere predict
+log = logging.getLogger("unfit")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +102,35 @@ class AbsentCategories:
         return self._known
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A source or a part of one, and what is to be said of its rows.
+
+    columns: those to read. echoed: those that are repeated beside the answers. label: the column of
+    labels to compare with, where there is one.
+    """
+
+    model: ReleasedModel
+    source: Source
+    columns: list[str]
+    echoed: list[str]
+    label: str | None
+    names: Names | None
+    count_formulas: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answered:
+    """Predictions of some rows, and what was counted among them."""
+
+    batch: pa.RecordBatch
+    right: int
+    known: int
+    absent: Absent
+    unreadable: int
+    formulas: int
+
+
 def predict_file(
     model: ReleasedModel,
     source: Rows,
@@ -103,11 +140,13 @@ def predict_file(
     format: str | None = None,
     names: Names | None = None,
     spreadsheet: bool = False,
+    readers: Readers | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Predictions:
     """Predict the rows of a file or table that is like the workspace's source.
 
     names: see AbsentCategories. spreadsheet: in CSV, texts that look like formulas get an
-    apostrophe in front.
+    apostrophe in front. readers: predict parts of the source at once, where it can be divided.
     """
     roles = config.the_roles()
     given = Path(source) if isinstance(source, str | Path) and str(source) != "-" else None
@@ -119,38 +158,113 @@ def predict_file(
     echoed = [n for n in (roles.row_id, roles.subject) if n is not None and n in rows.columns()]
     labelled = roles.label in rows.columns() and not roles.positive
     wanted = [c.name for c in reader.columns] + echoed + ([roles.label] if labelled else [])
-    n = right = known = formulas = 0
-    absent = AbsentCategories(model.card.encoding, names)
-    intake = Intake()
+    asked = _Asked(
+        model=model,
+        source=rows,
+        columns=list(dict.fromkeys(wanted)),
+        echoed=echoed,
+        label=roles.label if labelled else None,
+        names=names,
+        count_formulas=not spreadsheet,
+    )
+    n = right = known = formulas = unreadable = 0
+    absent = Absent(0, 0)
     kept: list[pa.RecordBatch] = []
     with _writing(output, kept, spreadsheet) as write:
-        for batch in rows.blocks(list(dict.fromkeys(wanted))):
-            raw = reader.read(batch, n, rows.name)
-            absent.count(batch, raw.codes, rows.name)
-            intake.count_unreadable(batch, reader.numeric)
-            X = model.card.encoding.encode(raw, model.card.encoding.own_slots())
-            result = _answer(model, model.probabilities(matrix_of(X)), batch, echoed, n)
-            if labelled:
-                labels = as_text(batch.column(roles.label)).to_pylist()
-                predicted = result.column(1 + len(echoed)).to_pylist()
-                right += sum(a == b for a, b in zip(labels, predicted, strict=True))
-                known += sum(label is not None for label in labels)
-            formulas += 0 if spreadsheet else count_formulas(result)
-            write(result)
-            n += batch.num_rows
+        for found in _answers(asked) if readers is None else _at_once(asked, readers):
+            write(found.batch)
+            n += found.batch.num_rows
+            right, known = right + found.right, known + found.known
+            absent = Absent(absent.rare + found.absent.rare, absent.unseen + found.absent.unseen)
+            unreadable, formulas = unreadable + found.unreadable, formulas + found.formulas
+            if progress is not None:
+                progress("predicting", n, 0)
         if n == 0:
             raise BadInput(f"{rows.name} has no rows")
     return Predictions(
         version=model.version,
         rows=n,
-        rare=absent.rows.rare,
-        unseen=absent.rows.unseen,
+        rare=absent.rare,
+        unseen=absent.unseen,
         accuracy=right / known if known else None,
         table=pa.Table.from_batches(kept) if output is None else None,
         output=None if output is None else str(output),
-        unreadable=sum(intake.unreadable.values()),
+        unreadable=unreadable,
         formulas=formulas,
     )
+
+
+def is_large(source: str | Path) -> bool:
+    """Whether a file is worth the way to workers elsewhere."""
+    path = Path(source)
+    return path.is_file() and path.stat().st_size >= LARGE
+
+
+def _answers(asked: _Asked, done: int = 0) -> Iterator[_Answered]:
+    """Of every block of the source, but for the first rows, which are done."""
+    model, encoding, where = asked.model, asked.model.card.encoding, asked.source.name
+    reader, absent = Reader.of(encoding), AbsentCategories(encoding, asked.names)
+    n = 0
+    for block in asked.source.blocks(asked.columns):
+        batch, first = block.slice(max(0, done - n)), max(n, done)
+        n += block.num_rows
+        if batch.num_rows == 0:
+            continue
+        raw = reader.read(batch, first, where)
+        absent.rows = Absent(0, 0)
+        absent.count(batch, raw.codes, where)
+        intake = Intake()
+        intake.count_unreadable(batch, reader.numeric)
+        X = encoding.encode(raw, encoding.own_slots())
+        result = _answer(model, model.probabilities(matrix_of(X)), batch, asked.echoed, first)
+        right = known = 0
+        if asked.label is not None:
+            labels = as_text(batch.column(asked.label)).to_pylist()
+            predicted = result.column(1 + len(asked.echoed)).to_pylist()
+            right = sum(a == b for a, b in zip(labels, predicted, strict=True))
+            known = sum(label is not None for label in labels)
+        yield _Answered(
+            batch=result,
+            right=right,
+            known=known,
+            absent=absent.rows,
+            unreadable=sum(intake.unreadable.values()),
+            formulas=count_formulas(result) if asked.count_formulas else 0,
+        )
+
+
+def _at_once(asked: _Asked, readers: Readers) -> Iterator[_Answered]:
+    """Of parts of the source, in their order, which are numbered here.
+
+    What is wrong with a source is said by one reader, which knows the numbers of its rows.
+    """
+    parts = asked.source.parts(PARTS_PER_READER * readers.count)
+    if len(parts) < 2:
+        yield from _answers(asked)
+        return
+    held: Names | None = None
+    if asked.names is not None:
+        held = partial(dict, asked.names())
+    jobs = [replace(asked, source=part, names=held) for part in parts]
+    n = 0
+    try:
+        for answers in readers.each(_answers_of_part, jobs):
+            first = n
+            for found in answers:
+                yield replace(found, batch=_numbered(found.batch, first))
+                n += found.batch.num_rows
+    except BadInput as error:
+        log.info("%s is read again by one reader: %s", asked.source.name, error)
+        yield from _answers(asked, done=n)
+
+
+def _answers_of_part(asked: _Asked) -> list[_Answered]:
+    return list(_answers(asked))
+
+
+def _numbered(batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """Rows that are counted from a part of a source, counted from the source."""
+    return batch.set_column(0, batch.schema.names[0], pc.add(batch.column(0), first))
 
 
 def _answer(

@@ -94,7 +94,9 @@ def catch_up(session: Session) -> None:
         pair for pair, (outcome, _) in zip(listed, outcomes, strict=True) if outcome == "forgotten"
     ]
     if missed:
-        said = "ids on the deletion list that were still in this workspace, forgotten now: %d"
+        said = (
+            "ids on the deletion list that are still in this workspace, to be forgotten first: %d"
+        )
         log.warning(said, len(missed))
         session.store.requests.submit(RESTORED + uuid.uuid4().hex, missed, session.clock())
     if missed or pending:

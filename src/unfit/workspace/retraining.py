@@ -72,11 +72,17 @@ def retrain_rows(
     return Retrained(new=new, model=model)
 
 
-def _write(training: Training, dataset: Dataset, live: np.ndarray) -> WrittenRows:
-    training.session.require_same_columns(dataset)
+def rows_to_train(session: Session, dataset: Dataset, live: np.ndarray) -> RowsToTrain:
+    """The live rows; refused if no model can be trained on them."""
+    session.require_same_columns(dataset)
     n = dataset.n_train
     train, test = np.flatnonzero(live[:n]), n + np.flatnonzero(live[n:])
     rows = RowsToTrain(raw=dataset.raw(), train=train, test=test)
-    rows.require_trainable(training.session.config.roles.label)
+    rows.require_trainable(session.config.roles.label)
+    return rows
+
+
+def _write(training: Training, dataset: Dataset, live: np.ndarray) -> WrittenRows:
+    rows = rows_to_train(training.session, dataset, live)
     with training.watch.phase("encode"), training.new_generation() as folder:
         return training.write(rows, folder)

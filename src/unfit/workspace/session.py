@@ -12,10 +12,11 @@ import numpy as np
 from unfit.certify.keys import SigningKey
 from unfit.data.dataset import Dataset
 from unfit.engines import Dask
-from unfit.engines.base import MakeEngine
-from unfit.errors import BadInput, CannotTrain, Unavailable, Untrained
+from unfit.engines.base import MakeEngine, readers_of
+from unfit.errors import BadInput, CannotTrain, Unavailable, Untrained, Withdrawn
 from unfit.methods import METHODS
 from unfit.points import reach
+from unfit.readers import Readers
 from unfit.stopwatch import Stopwatch
 from unfit.store.artifacts import Artifacts
 from unfit.store.purges import Removed
@@ -77,6 +78,10 @@ class Session:
         """Mask of the rows that are there, without the forgotten ones."""
         return self.dataset().live if self.model is None else self.model.live
 
+    def readers(self) -> Readers | None:
+        """Processes of the engine that read and write files at once, where it has any."""
+        return readers_of(self.engine_choice())
+
     def engine_choice(self) -> str | MakeEngine | None:
         """What [engine] tells `make_engine`."""
         table = self.config.engine
@@ -102,7 +107,7 @@ class Session:
         """The active version, opened for work."""
         version = self.require_version()
         if version.model_sha is None:
-            raise Unavailable("the model was withdrawn: too few classes have rows left")
+            raise Withdrawn
         if self.model is None or self.model.version_id != version.id:
             self.model = None
             self.model = open_model(version, self.artifacts, self.layout, self.engine_choice())

@@ -14,9 +14,9 @@ from pydantic.fields import FieldInfo
 from unfit.data.profile import Profile
 from unfit.loss_registry import LOSSES
 from unfit.methods import METHODS, explain
-from unfit.workspace.config import (
+from unfit.workspace.config import Config, check
+from unfit.workspace.config_tables import (
     CertifyTable,
-    Config,
     ModelTable,
     PreprocessingTable,
     RetentionTable,
@@ -24,7 +24,6 @@ from unfit.workspace.config import (
     SourceTable,
     SplitTable,
     StoreTable,
-    check,
 )
 from unfit.workspace.policy_table import PolicyTable
 

@@ -22,7 +22,8 @@ from unfit.certify.agreement import agreement
 from unfit.data.dataset import Dataset, Raw
 from unfit.data.encoding import Encoding
 from unfit.data.generation import write_dataset
-from unfit.data.ingest import Intake, split, spool
+from unfit.data.ingest import Intake, split
+from unfit.data.parallel import spool_at_once
 from unfit.data.sources import open_source
 from unfit.errors import BadInput, CannotTrain, Unavailable
 from unfit.lifecycle.drift import held_out_quality
@@ -145,6 +146,7 @@ class Training:
             min_rows=config.preprocessing.min_rows,
             kept_as=config.kept_as(),
             progress=self.progress,
+            readers=self.session.readers(),
         )
         return WrittenRows(generation=self.generation, classes=rows.classes, encoding=encoding)
 
@@ -348,7 +350,8 @@ def _read_source(training: Training, listed: Content) -> SourceRead:
     source = open_source(config.location(session.layout.folder))
     with training.new_generation() as folder:
         with watch.phase("read"):
-            raw = spool(source, roles, config.feature_columns(), folder, training.progress, intake)
+            reading = source, roles, config.feature_columns()
+            raw = spool_at_once(reading, folder, session.readers(), training.progress, intake)
         reach("train.rows-spooled")
         left_out = _listed_positions(raw, listed, session)
         train, test = split(raw, config.split.test_share, config.split.seed, left_out)

@@ -92,6 +92,18 @@ class Unlearning:
             return self._retrained(found, until, progress)
         return self._updated(found, until, found.verdict.reason)
 
+    def foresee(self, rng: np.random.Generator) -> tuple[Evaluation, Action, str]:
+        """What `outcome` would decide, and why, as far as that is known before a training."""
+        found = self.evaluate(rng)
+        if not found.verdict.retrain:
+            return found, "update", found.verdict.reason
+        try:
+            retraining.rows_to_train(self.session, self.model.dataset, self._live_after())
+        except CannotTrain as failure:
+            action: Action = "update" if found.step.unlearned else "withdraw"
+            return found, action, _not_retrained(found, failure)
+        return found, "retrain", found.verdict.reason
+
     def evaluate(self, rng: np.random.Generator) -> Evaluation:
         """Unlearn and ask the policy. Changes nothing."""
         with self.watch.phase("evaluate"):
@@ -256,15 +268,14 @@ class Unlearning:
         """A model trained on what remains. If none can be trained, the erasure goes on all the
         same: the updated model is taken, or else the model is withdrawn."""
         step, reason = found.step, found.verdict.reason
-        live = self.model.live.copy()
-        live[self.positions] = False
+        live = self._live_after()
         training = retraining.begin(self.session, self.watch, progress)
         try:
             made = retraining.retrain_rows(
                 training, self.model.dataset, live, deleted=len(self.leaving)
             )
         except CannotTrain as failure:
-            reason = f"{reason}; but no model can be trained: {failure}"
+            reason = _not_retrained(found, failure)
             if step.unlearned:
                 return self._updated(found, until, reason)
             return Outcome(
@@ -277,6 +288,12 @@ class Unlearning:
             release=made.release,
             model_after=lambda: made.model,
         )
+
+    def _live_after(self) -> np.ndarray:
+        """Which rows remain without those that leave, of training and held-out ones."""
+        live = self.model.live.copy()
+        live[self.positions] = False
+        return live
 
     def _withdrawn(self, live: np.ndarray, until: datetime | None) -> NewVersion:
         """A version without a model."""
@@ -310,6 +327,10 @@ def without_model(session: Session, positions: np.ndarray) -> Outcome:
     """Rows leave a workspace whose model was withdrawn: there is nothing to unlearn."""
     left = subjects_left(session.dataset(), session.live(), positions)
     return Outcome(kept={"subjects": left})
+
+
+def _not_retrained(found: Evaluation, failure: CannotTrain) -> str:
+    return f"{found.verdict.reason}; but no model can be trained: {failure}"
 
 
 def _with_constants(verdict: Verdict, found: Changes) -> Verdict:

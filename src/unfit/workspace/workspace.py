@@ -34,7 +34,7 @@ from unfit.workspace.list_format import Position
 from unfit.workspace.lost_list import Loss
 from unfit.workspace.model import ReleasedModel
 from unfit.workspace.model_cache import ModelCache
-from unfit.workspace.prediction import Predictions, Rows, predict_file
+from unfit.workspace.prediction import Predictions, Rows, is_large, predict_file
 from unfit.workspace.purge_schedule import PurgeSchedule
 from unfit.workspace.reader import WorkspaceReader
 from unfit.workspace.requests import Ids
@@ -224,11 +224,14 @@ class Workspace:
         *,
         format: str | None = None,
         spreadsheet: bool = False,
+        progress: ProgressCallback | None = None,
     ) -> Predictions:
         """Predict the rows of a file or an Arrow table; written to `output` or kept in memory.
 
         spreadsheet: in a CSV, texts that would be taken for formulas get an apostrophe in front.
+        With an engine that has workers elsewhere, these predict the parts of a large file.
         """
+        large = isinstance(source, str | Path) and is_large(source)
         return predict_file(
             self.active_model(),
             source,
@@ -237,6 +240,8 @@ class Workspace:
             format=format,
             names=self._names_held,
             spreadsheet=spreadsheet,
+            readers=self._session.readers() if large else None,
+            progress=progress,
         )
 
     def _names_held(self) -> Mapping[str, Collection[str]]:

@@ -71,8 +71,23 @@ def sums_of_narrow_rows(
         _add_sums(rows, share, loss, (positive, padded), totals, sample_weight)
 
     run_threads(body, threads)
-    gradient, upper = gradients.sum(axis=0)[:, :d], np.triu(hessians.sum(axis=0)[:, :d, :d])
-    return gradient, upper + np.triu(upper, 1).swapaxes(1, 2)
+    hessian = np.empty((k, d, d))
+    _add_and_mirror(hessians, hessian)
+    return gradients.sum(axis=0)[:, :d], hessian
+
+
+@njit(**KERNEL)
+def _add_and_mirror(parts: np.ndarray, total: np.ndarray) -> None:
+    """total (k, d, d) <- the symmetric sum of the threads' upper triangles (threads, k, ...)."""
+    k, d = total.shape[0], total.shape[1]
+    for c in range(k):
+        for i in range(d):
+            for j in range(i, d):
+                value = parts[0, c, i, j]
+                for t in range(1, parts.shape[0]):
+                    value += parts[t, c, i, j]
+                total[c, i, j] = value
+                total[c, j, i] = value
 
 
 @njit(**KERNEL)

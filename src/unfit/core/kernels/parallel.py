@@ -5,10 +5,11 @@ at a spin barrier after each step. A parallel region per step would cost more th
 of short rows does. Knows nothing of ours.
 """
 
+import math
 import os
 import sys
 import threading
-from _thread import LockType, allocate_lock, start_new_thread
+from _thread import LockType, allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -20,6 +21,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from unfit.core.kernels.workers import Work, Worker, borrowed, cores_beside_caller
+
 FASTMATH = {
     "reassoc",
     "contract",
@@ -29,6 +32,7 @@ FASTMATH = {
 KERNEL = {"nogil": True, "cache": True, "fastmath": FASTMATH, "error_model": "numpy"}
 CACHE_LINE = 64
 SHORT = 512  # columns up to which one core is enough for BLAS
+_PARTS = 4  # of shared work, for each thread
 VECTOR = 32  # bytes of a vector register; rows are laid out in whole ones
 
 
@@ -83,6 +87,9 @@ def run_threads(
     A thread that fails (Ctrl-C may strike before the kernel starts) opens the barrier for good, so
     that the others run out instead of waiting for it; the failure is raised once all are done.
     """
+    if threads == 1:  # nobody waits for it
+        body(0)
+        return
     failures: list[BaseException] = []
 
     def guarded(thread: int) -> None:
@@ -93,20 +100,22 @@ def run_threads(
             if meeting is not None:
                 meeting[0] = 1 << 62
 
-    def other(thread: int, done: LockType) -> None:
-        try:
+    def work_of(thread: int, worker: Worker, done: LockType) -> Work:
+        def work() -> None:
             guarded(thread)
-        finally:
+            worker.put_back()
             done.release()
 
-    # Not threading.Thread: to wait until a thread has started costs more than a short kernel.
+        return work
+
+    cores = cores_beside_caller(threads) if threads > 1 else None
     running: list[LockType] = []
     whole = False
     try:
         for thread in range(1, threads):
-            done = allocate_lock()
+            worker, done = borrowed(), allocate_lock()
             done.acquire()
-            start_new_thread(other, (thread, done))
+            worker.begin(work_of(thread, worker, done), cores)
             running.append(done)
         guarded(0)
         whole = True
@@ -119,9 +128,38 @@ def run_threads(
         raise failures[0]
 
 
+def threads_and_parts(work: int, worth_a_thread: int) -> tuple[int, int]:
+    """How many threads so much work is worth, and how many parts for `run_parts`."""
+    worth = 1 + work // worth_a_thread
+    threads = min(available_threads(), worth)
+    return threads, 1 if threads == 1 else min(_PARTS * threads, worth)
+
+
+def run_parts(body: Callable[[int], None], parts: int, threads: int) -> None:
+    """Run body(0) .. body(parts - 1), each thread taking the next part that is left: one whose core
+    is busy with something else (threads of BLAS spin for milliseconds after a product) leaves the
+    rest to the others. Sums kept by part do not depend on who took it."""
+    left = iter(range(parts))
+
+    def take(_: int) -> None:
+        for part in left:
+            body(part)
+
+    run_threads(take, threads)
+
+
+def zeros_on_lines(shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
+    """Zeros that begin with a cache line. NumPy's begin anywhere, so that a line may hold the end
+    of one thread's numbers and the beginning of another's, and goes back and forth between them."""
+    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.zeros(nbytes + CACHE_LINE, np.uint8)
+    start = -memory.ctypes.data % CACHE_LINE
+    return memory[start : start + nbytes].view(dtype).reshape(shape)
+
+
 def new_meeting() -> np.ndarray:
     """A fresh barrier counter, alone on its cache line."""
-    return np.zeros(CACHE_LINE // 8, np.int64)
+    return zeros_on_lines((CACHE_LINE // 8,), np.int64)
 
 
 @intrinsic

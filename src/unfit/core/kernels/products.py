@@ -8,10 +8,10 @@ alone.
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.parallel import KERNEL, available_threads, run_threads
+from unfit.core.kernels.parallel import KERNEL, run_parts, threads_and_parts
 
 MOST = 1 << 27  # multiply-adds up to which this is faster than BLAS and the pass after it
-_WORTH_A_THREAD = 1 << 17  # multiply-adds
+_WORTH_A_THREAD = 1 << 21  # multiply-adds: to wake a thread costs as much as a million of them
 
 
 def few_products(A: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -20,10 +20,15 @@ def few_products(A: np.ndarray, V: np.ndarray) -> np.ndarray:
     if A.size * len(V) > MOST:
         return np.asarray(V @ A.T)
     out = np.empty((len(V), len(A)), A.dtype)
-    threads = min(available_threads(), 1 + A.size * len(V) // _WORTH_A_THREAD)
     rows = len(A)
-    run_threads(
-        lambda t: _products(A, V, out, rows * t // threads, rows * (t + 1) // threads), threads
+    if A.size * len(V) < _WORTH_A_THREAD:  # to ask how many threads there are would take longer
+        _products(A, V, out, 0, rows)
+        return out
+    threads, parts = threads_and_parts(A.size * len(V), _WORTH_A_THREAD)
+    run_parts(
+        lambda part: _products(A, V, out, rows * part // parts, rows * (part + 1) // parts),
+        parts,
+        threads,
     )
     return out
 
@@ -53,13 +58,24 @@ def _products(A: np.ndarray, V: np.ndarray, out: np.ndarray, start: int, stop: i
                 t3 += bj * v3[j]
             out[i, r], out[i + 1, r], out[i + 2, r], out[i + 3, r] = s0, s1, s2, s3
             out[i, q], out[i + 1, q], out[i + 2, q], out[i + 3, q] = t0, t1, t2, t3
-        for i in range(whole, m):
-            v = V[i]
+        if m - whole >= 2:
+            v0, v1 = V[whole], V[whole + 1]
+            s0 = s1 = t0 = t1 = zero
+            for j in range(d):
+                aj, bj = a[j], b[j]
+                s0 += aj * v0[j]
+                s1 += aj * v1[j]
+                t0 += bj * v0[j]
+                t1 += bj * v1[j]
+            out[whole, r], out[whole + 1, r] = s0, s1
+            out[whole, q], out[whole + 1, q] = t0, t1
+        if (m - whole) % 2:
+            v = V[m - 1]
             s0 = t0 = zero
             for j in range(d):
                 s0 += a[j] * v[j]
                 t0 += b[j] * v[j]
-            out[i, r], out[i, q] = s0, t0
+            out[m - 1, r], out[m - 1, q] = s0, t0
 
 
 @njit(**KERNEL)

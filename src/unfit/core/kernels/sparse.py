@@ -9,7 +9,8 @@ row is one or a few cache lines.
 For one vector a thread can do with the rows alone: see kernels.sparse_pairs.
 
 Indices are unsigned where numba compiles them: it looks whether a signed one counts from the end,
-which costs as much as all the rest.
+which costs as much as all the rest. All rows of a share are gathered in one function: a call for
+every row would count references, by atomic operations on what all threads share.
 """
 
 import numpy as np
@@ -27,6 +28,7 @@ from unfit.core.kernels.simd import (
 )
 
 LANES = VECTOR // 8
+_1 = np.uint64(1)
 _MOST = 6 * LANES  # numbers that are summed in registers at a time
 
 Compressed = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, data
@@ -40,49 +42,52 @@ def padded(vectors: int) -> int:
 
 @njit(**KERNEL)
 def _gather(
-    numbers: tuple[np.ndarray, np.ndarray],
-    start: int,
-    stop: int,
+    matrix: Compressed,
+    weights: np.ndarray,
     table: tuple[np.ndarray, int],
     out: np.ndarray,
-    place: int,
+    share: Share,
 ) -> None:
-    """out[place : place + width] = the sum of scaled rows of a table: flat numbers and width."""
+    """out[i width : (i + 1) width] = the sum of scaled rows of a table: flat numbers and width.
+
+    weights (n,): rows of weight 0 are not read, and their sums are 0; empty where all are read.
+    """
+    indptr, indices, data = matrix
     flat, width = table
-    if width == 1:
-        indices, values = numbers
-        total = 0.0
-        for i in range(np.uint64(start), np.uint64(stop)):
-            total += np.float64(values[i]) * flat[np.uint64(indices[i])]
-        out[place] = total
-        return
-    column = 0
+    numbers, column = (indices, data), 0
+    first, last = np.uint64(share[0]), np.uint64(share[1])
     while column < width:
-        left = min(width - column, _MOST) // LANES
-        at = place + column
-        if left == 1:
-            weighted1(numbers, start, stop, flat, width, column, out, at)
-        elif left == 2:
-            weighted2(numbers, start, stop, flat, width, column, out, at)
-        elif left == 3:
-            weighted3(numbers, start, stop, flat, width, column, out, at)
-        elif left == 4:
-            weighted4(numbers, start, stop, flat, width, column, out, at)
-        elif left == 5:
-            weighted5(numbers, start, stop, flat, width, column, out, at)
-        else:
-            weighted6(numbers, start, stop, flat, width, column, out, at)
-        column += left * LANES
+        left = 0 if width == 1 else min(width - column, _MOST) // LANES
+        for i in range(first, last):
+            start, stop = indptr[i], indptr[i + _1]
+            if weights.size and weights[i] == 0.0:
+                stop = start
+            at = np.int64(i) * width + column
+            if left == 0:
+                total = 0.0
+                for j in range(np.uint64(start), np.uint64(stop)):
+                    total += np.float64(data[j]) * flat[np.uint64(indices[j])]
+                out[np.uint64(at)] = total
+            elif left == 1:
+                weighted1(numbers, start, stop, flat, width, column, out, at)
+            elif left == 2:
+                weighted2(numbers, start, stop, flat, width, column, out, at)
+            elif left == 3:
+                weighted3(numbers, start, stop, flat, width, column, out, at)
+            elif left == 4:
+                weighted4(numbers, start, stop, flat, width, column, out, at)
+            elif left == 5:
+                weighted5(numbers, start, stop, flat, width, column, out, at)
+            else:
+                weighted6(numbers, start, stop, flat, width, column, out, at)
+        column += max(1, left * LANES)
 
 
 @njit(**KERNEL)
 def gather_rows(matrix: Compressed, table: np.ndarray, out: np.ndarray, share: Share) -> None:
     """out[i] = sum of x_ij table[j] for the rows i of a share; both (.., width)."""
-    indptr, indices, data = matrix
-    width = table.shape[1]
     flat, target = table.reshape(table.size), out.reshape(out.size)
-    for i in range(share[0], share[1]):
-        _gather((indices, data), indptr[i], indptr[i + 1], (flat, width), target, i * width)
+    _gather(matrix, np.zeros(0), (flat, table.shape[1]), target, share)
 
 
 @njit(**KERNEL)
@@ -101,20 +106,31 @@ def margins_and_losses(
     intercept's weights in its last row; whether there is an intercept. totals: values (k,), which
     are added to, slopes (n, width) and curvatures (n, k), which are written.
     """
-    indptr, indices, data = matrix
+    table, slopes = problems[1], totals[1]
+    flat, target = table.reshape(table.size), slopes.reshape(slopes.size)
+    _gather(matrix, labels[1], (flat, table.shape[1]), target, share)
+    _write_losses(labels, loss, problems, totals, share)
+
+
+@njit(**KERNEL)
+def _write_losses(
+    labels: tuple[np.ndarray, np.ndarray],
+    loss: CompiledLoss,
+    problems: tuple[np.ndarray, np.ndarray, bool],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
+    share: Share,
+) -> None:
+    """The same where slopes hold x.w: they become slopes."""
     codes, weights = labels
     positive, table, intercept = problems
     values, slopes, curvatures = totals
-    k, width, last = positive.size, table.shape[1], table.shape[0] - 1
-    flat, target = table.reshape(table.size), slopes.reshape(slopes.size)
+    k, last = positive.size, table.shape[0] - 1
     for i in range(share[0], share[1]):
         weight = weights[i] if weights.size else 1.0
-        if weight == 0.0:
-            slopes[i, :] = 0.0
-            curvatures[i, :] = 0.0
-            continue
-        _gather((indices, data), indptr[i], indptr[i + 1], (flat, width), target, i * width)
         for c in range(k):
+            if weight == 0.0:  # slopes are 0 already
+                curvatures[i, c] = 0.0
+                continue
             m = slopes[i, c] + (table[last, c] if intercept else 0.0)
             t = 1.0 if codes[i] == positive[c] else 0.0
             values[c] += weight * value(loss, m, t)
@@ -135,12 +151,23 @@ def weighted_margins(
 
     weights: curvatures (n, k), and the problem (j,) whose curvatures each vector is weighted by.
     """
-    indptr, indices, data = matrix
-    curvatures, problems = weights
-    width, last = table.shape[1], table.shape[0] - 1
     flat, target = table.reshape(table.size), out.reshape(out.size)
+    _gather(matrix, np.zeros(0), (flat, table.shape[1]), target, share)
+    _weigh(weights, table, intercept, out, share)
+
+
+@njit(**KERNEL)
+def _weigh(
+    weights: tuple[np.ndarray, np.ndarray],
+    table: np.ndarray,
+    intercept: bool,
+    out: np.ndarray,
+    share: Share,
+) -> None:
+    """The same where out holds x_i.v_c without the intercept."""
+    curvatures, problems = weights
+    last = table.shape[0] - 1
     for i in range(share[0], share[1]):
-        _gather((indices, data), indptr[i], indptr[i + 1], (flat, width), target, i * width)
         for c in range(problems.size):
             m = out[i, c] + (table[last, c] if intercept else 0.0)
             out[i, c] = curvatures[i, problems[c]] * m
@@ -158,10 +185,12 @@ def add_squares(indptr: np.ndarray, data: np.ndarray, out: np.ndarray) -> None:
 
 @njit(**KERNEL)
 def to_table(vectors: np.ndarray, table: np.ndarray, share: Share) -> None:
-    """table[i, c] = vectors[c, i] for the i of a share."""
+    """table[i, c] = vectors[c, i] for the i of a share, and 0 beyond the vectors."""
     for i in range(share[0], share[1]):
         for c in range(vectors.shape[0]):
             table[i, c] = vectors[c, i]
+        for c in range(vectors.shape[0], table.shape[1]):
+            table[i, c] = 0.0
 
 
 @njit(**KERNEL)
@@ -177,6 +206,16 @@ def count_columns(indices: np.ndarray, counts: np.ndarray) -> None:
     """counts[j] += the number of times that j is stored."""
     for at in range(indices.size):
         counts[indices[at]] += 1
+
+
+@njit(**KERNEL)
+def count_values(matrix: Compressed, counted: np.ndarray, counts: np.ndarray) -> None:
+    """counts[j] += the number of rows that are counted (n,) and whose value in j is not 0."""
+    indptr, indices, data = matrix
+    for i in range(counted.size):
+        if counted[i]:
+            for at in range(indptr[i], indptr[i + 1]):
+                counts[indices[at]] += data[at] != 0
 
 
 @njit(**KERNEL)

@@ -10,23 +10,23 @@ caller's (`places`), in which those that many rows share stand close together.
 
 Indices are unsigned where numba compiles them: it looks whether a signed one counts from the end,
 which costs as much as all the rest. Four sums at a time, since each addition waits for the last.
-What is done with a row is inlined by numba: a call would count references, which takes as long as
-thirty values do.
+What is done with a row is inlined by numba, since a call would count references; and there is no
+branch around it, since numba counts them there, too. They are counted by atomic operations on what
+all threads share, which took longer than thirty values do.
 """
 
 import numpy as np
 from numba import njit
 
 from unfit.core.kernels.margin import CompiledLoss, curvature, slope, value
-from unfit.core.kernels.parallel import KERNEL, prefetch
+from unfit.core.kernels.parallel import KERNEL
 
 # indptr, indices, data, whether data holds one number for each row, which all its values are
 Stored = tuple[np.ndarray, np.ndarray, np.ndarray, bool]
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]  # the first three of them
 Share = tuple[int, int]  # rows that one thread reads: from, to
 
-AHEAD = 4  # rows, at which columns are asked for before they are needed
-_IN_CACHE = 1 << 20  # bytes of a table whose columns need not be asked for
-_1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+_0, _1, _2, _3, _4 = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 _WHOLE = np.uint64(0xFFFFFFFFFFFFFFFC)  # of a number of values, those in groups of four
 
 
@@ -53,13 +53,6 @@ def collect(tables: np.ndarray, places: np.ndarray, out: np.ndarray) -> None:
         for t in range(tables.shape[0]):
             total += tables[t, at]
         out[j] = total
-
-
-@njit(**KERNEL, inline="always")
-def _announce(indptr: np.ndarray, indices: np.ndarray, row: int, table: np.ndarray) -> None:
-    """Ask for the cache lines of the columns of a row."""
-    for at in range(np.uint64(indptr[row]), np.uint64(indptr[row + 1])):
-        prefetch(table, np.int64(_2 * np.uint64(indices[at])))
 
 
 @njit(**KERNEL, inline="always")
@@ -139,34 +132,73 @@ def add_product(
     images (n,): x.v is written there, of rows without weight too; empty where nobody asks.
     """
     indptr, indices, data, alike = rows
-    curvatures, c = weights
-    last, total = table.size - 2, 0.0
+    last = np.uint64(table.size - 2)
     constant = table[last] if intercept else table.dtype.type(0)
-    far = table.size * table.itemsize > _IN_CACHE
-    for i in range(share[0], share[1]):
-        if far and i + AHEAD < share[1]:
-            _announce(indptr, indices, i + AHEAD, table)
-        weight = table.dtype.type(curvatures[i, c])
+    stored = indptr, indices, data
+    if alike:
+        total = _add_product_alike(stored, weights, table, constant, images, share)
+    else:
+        total = _add_product(stored, weights, table, constant, images, share)
+    if intercept:
+        table[last + _1] += total
+
+
+@njit(**KERNEL)
+def _add_product(
+    rows: Arrays,
+    weights: tuple[np.ndarray, int],
+    table: np.ndarray,
+    constant: float,
+    images: np.ndarray,
+    share: Share,
+) -> float:
+    """The same but for the intercept, whose result is returned."""
+    indptr, indices, data = rows
+    curvatures, c = weights
+    column, total = np.uint64(c), 0.0
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        weight = table.dtype.type(curvatures[i, column])
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
         if weight == 0.0 and images.size == 0:
-            continue
-        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        each = table.dtype.type(data[i] if alike else 1)
-        if alike:
-            image = each * _sum(indices, start, stop, table) + constant
-        else:
-            image = _dot(indices, data, start, stop, table) + constant
+            stop = start
+        image = _dot(indices, data, start, stop, table) + constant
         if images.size:
             images[i] = image
-            if weight == 0.0:
-                continue
         scale = weight * image
-        if alike:
-            _add_alike(indices, start, stop, scale * each, table)
-        else:
-            _add(indices, data, start, stop, scale, table)
+        if weight == 0.0:
+            stop = start
+        _add(indices, data, start, stop, scale, table)
         total += scale
-    if intercept:
-        table[last + 1] += total
+    return total
+
+
+@njit(**KERNEL)
+def _add_product_alike(
+    rows: Arrays,
+    weights: tuple[np.ndarray, int],
+    table: np.ndarray,
+    constant: float,
+    images: np.ndarray,
+    share: Share,
+) -> float:
+    """The same of rows whose values are all alike, one number for each row."""
+    indptr, indices, data = rows
+    curvatures, c = weights
+    column, total = np.uint64(c), 0.0
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        weight, each = table.dtype.type(curvatures[i, column]), table.dtype.type(data[i])
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
+        if weight == 0.0 and images.size == 0:
+            stop = start
+        image = each * _sum(indices, start, stop, table) + constant
+        if images.size:
+            images[i] = image
+        scale = weight * image
+        if weight == 0.0:
+            stop = start
+        _add_alike(indices, start, stop, scale * each, table)
+        total += scale
+    return total
 
 
 @njit(**KERNEL)
@@ -175,7 +207,7 @@ def add_value_gradient(
     labels: tuple[np.ndarray, np.ndarray],
     loss: CompiledLoss,
     problem: tuple[int, np.ndarray, bool, bool],
-    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
     share: Share,
 ) -> None:
     """Values, gradients, curvatures and margins of the rows of a share.
@@ -183,44 +215,93 @@ def add_value_gradient(
     labels: codes (n,), and weights (n,) of the rows, or an empty array where all weigh 1; a weight
     of 0 leaves a row out. problem: the class with target 1; the table of the weights, to whose
     results the gradient is added; whether there is an intercept; whether the margins are known.
-    totals: value (1,), which is added to, curvatures (n, 1), which are written, and margins (n,),
-    which are written or, where they are known, read.
+    totals: value (1,), which is added to, curvatures (n, 1) and slopes (n,), which are written, and
+    margins (n,), which are written or, where they are known, read.
     """
     indptr, indices, data, alike = rows
-    codes, weights = labels
     positive, table, intercept, known = problem
-    values, curvatures, margins = totals
-    last, total = table.size - 2, 0.0
-    constant = table[last] if intercept else 0.0
-    far = table.size * table.itemsize > _IN_CACHE
-    for i in range(share[0], share[1]):
-        if far and i + AHEAD < share[1]:
-            _announce(indptr, indices, i + AHEAD, table)
-        weight = weights[i] if weights.size else 1.0
-        curvatures[i, 0] = 0.0
-        if weight == 0.0:
-            margins[i] = 0.0
-            continue
-        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
-        each = np.float64(data[i]) if alike else 1.0
-        if known:
-            m = margins[i]
-        elif alike:
-            m = each * _sum(indices, start, stop, table) + constant
-        else:
-            m = _dot(indices, data, start, stop, table) + constant
-        margins[i] = m
-        t = 1.0 if codes[i] == positive else 0.0
-        values[0] += weight * value(loss, m, t)
-        curvatures[i, 0] = weight * curvature(loss, m, t)
-        scale = weight * slope(loss, m, t)
-        total += scale
+    stored, (_, _, slopes, margins) = (indptr, indices, data), totals
+    last = np.uint64(table.size - 2)
+    if not known:
+        constant = table[last] if intercept else 0.0
         if alike:
-            _add_alike(indices, start, stop, scale * each, table)
+            _gather_alike(stored, table, constant, margins, share)
         else:
-            _add(indices, data, start, stop, scale, table)
+            _gather(stored, table, constant, margins, share)
+    total = _write_terms(labels, loss, positive, totals, share)
+    if alike:
+        _scatter_alike(stored, slopes, table, share)
+    else:
+        _scatter(stored, slopes, table, share)
     if intercept:
-        table[last + 1] += total
+        table[last + _1] += total
+
+
+@njit(**KERNEL)
+def _gather(
+    rows: Arrays, table: np.ndarray, constant: float, out: np.ndarray, share: Share
+) -> None:
+    """out = x.v + constant of the rows of a share."""
+    indptr, indices, data = rows
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
+        out[i] = _dot(indices, data, start, stop, table) + constant
+
+
+@njit(**KERNEL)
+def _gather_alike(
+    rows: Arrays, table: np.ndarray, constant: float, out: np.ndarray, share: Share
+) -> None:
+    indptr, indices, data = rows
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
+        out[i] = data[i] * _sum(indices, start, stop, table) + constant
+
+
+@njit(**KERNEL)
+def _scatter(rows: Arrays, scales: np.ndarray, table: np.ndarray, share: Share) -> None:
+    """result += scale x of the rows of a share."""
+    indptr, indices, data = rows
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
+        if scales[i] == 0.0:
+            stop = start
+        _add(indices, data, start, stop, scales[i], table)
+
+
+@njit(**KERNEL)
+def _scatter_alike(rows: Arrays, scales: np.ndarray, table: np.ndarray, share: Share) -> None:
+    indptr, indices, data = rows
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
+        if scales[i] == 0.0:
+            stop = start
+        _add_alike(indices, start, stop, scales[i] * data[i], table)
+
+
+@njit(**KERNEL)
+def _write_terms(
+    labels: tuple[np.ndarray, np.ndarray],
+    loss: CompiledLoss,
+    positive: int,
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    share: Share,
+) -> float:
+    """Values, curvatures and slopes by the margins of a share; the sum of the slopes."""
+    codes, weights = labels
+    values, curvatures, slopes, margins = totals
+    total = 0.0
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+        weight = weights[i] if weights.size else 1.0
+        if weight == 0.0:
+            margins[i] = slopes[i] = curvatures[i, _0] = 0.0
+            continue
+        m, t = margins[i], 1.0 if codes[i] == positive else 0.0
+        values[0] += weight * value(loss, m, t)
+        curvatures[i, _0] = weight * curvature(loss, m, t)
+        slopes[i] = weight * slope(loss, m, t)
+        total += slopes[i]
+    return total
 
 
 @njit(**KERNEL)

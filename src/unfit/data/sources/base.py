@@ -79,6 +79,11 @@ class Source(ABC):
         """Options of the location with which a new workspace should read it instead."""
         return {}
 
+    def parts(self, most: int) -> "Sequence[Source]":
+        """The same rows in at most so many parts, in order, for readers at once in processes of
+        their own; the source itself where it cannot be divided."""
+        return [self]
+
     @abstractmethod
     def columns(self) -> list[str]:
         """The names of the columns, each once."""
@@ -113,6 +118,12 @@ def unpacked(path: Path) -> BinaryIO:
     if suffix == ".gz":
         return cast(BinaryIO, gzip.GzipFile(path))
     return cast(BinaryIO, bz2.BZ2File(path)) if suffix == ".bz2" else path.open("rb")
+
+
+def even_cuts(n: int, most: int) -> list[int]:
+    """Where to cut n things into at most so many ranges, none of them empty."""
+    count = max(1, min(n, most))
+    return [n * i // count for i in range(count + 1)] if n else []
 
 
 def check_names(names: Sequence[str], where: str) -> None:

@@ -2,9 +2,12 @@
 
 import csv
 import io
+import mmap
 from collections.abc import Iterator, Sequence
+from copy import copy
+from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
@@ -36,6 +39,7 @@ class CsvSource(Source):
     ) -> None:
         self.name = path.name if isinstance(path, Path) else "standard input"
         self._path = path if isinstance(path, Path) else None
+        self._range: tuple[int, int] | None = None  # the bytes of a part; None for all
         if not isinstance(path, Path):  # a pipe can be read once: keep its bytes
             self._bytes = path.read()
         self._missing = tuple(missing)
@@ -77,18 +81,41 @@ class CsvSource(Source):
         base.check_names(names, self.name)
         return names
 
+    def _rows(self) -> BinaryIO:
+        if self._range is None:
+            return self._open()
+        assert self._path is not None
+        return cast(BinaryIO, _Range(self._path, *self._range))
+
+    def parts(self, most: int) -> Sequence[Source]:
+        """Ranges of whole lines, where every line break ends a row: in a file without quotation
+        marks."""
+        plain = self.dialect.encoding in ("utf-8", "latin-1", "cp1252")
+        packed = self._path is None or self._path.suffix.lower() in (".gz", ".bz2")
+        if packed or not plain or most < 2:
+            return [self]
+        assert self._path is not None
+        with reading(self.name):
+            cuts = _line_cuts(self._path, self._header_lines, most)
+        parts = []
+        for first, last in pairwise(cuts):
+            part = copy(self)
+            part._path, part._range = self._path.resolve(), (first, last)
+            parts.append(part)
+        return parts if len(parts) > 1 else [self]
+
     def columns(self) -> list[str]:
         return list(self._header)
 
     def blocks(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        with reading(self.name), self._open() as file:
+        with reading(self.name), self._rows() as file:
             reader = arrow_csv.open_csv(
                 file,
                 read_options=arrow_csv.ReadOptions(
                     use_threads=False,
                     block_size=base.BLOCK_BYTES,
                     column_names=self._header,
-                    skip_rows=self._header_lines,
+                    skip_rows=self._header_lines if self._range is None else 0,
                     encoding="utf8" if self.dialect.encoding == "utf-8" else self.dialect.encoding,
                 ),
                 parse_options=arrow_csv.ParseOptions(
@@ -105,3 +132,48 @@ class CsvSource(Source):
             for batch in reader:
                 if batch.num_rows:
                     yield batch
+
+
+class _Range(io.RawIOBase):
+    """The bytes of a file from start to stop."""
+
+    def __init__(self, path: Path, start: int, stop: int) -> None:
+        self._file = path.open("rb")
+        self._file.seek(start)
+        self._left = stop - start
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        found = self._file.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(found)
+        return found
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def _line_cuts(path: Path, header_lines: int, most: int) -> list[int]:
+    """Where ranges of whole lines begin after the header, and the end; none where a quotation mark
+    may hide a line break, or lines end otherwise than with a line feed."""
+    size = path.stat().st_size
+    if size == 0:
+        return []
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        if text.find(b'"') >= 0:
+            return []
+        first = 0
+        for _ in range(header_lines):
+            first = text.find(b"\n", first) + 1
+            if first == 0:
+                return []
+        if len(text[:first].splitlines()) != header_lines:
+            return []
+        cuts = [first]
+        for at in base.even_cuts(size - first, most)[1:-1]:
+            after = text.find(b"\n", max(first + at, cuts[-1])) + 1
+            if cuts[-1] < after < size:
+                cuts.append(after)
+    return [*cuts, size] if size > cuts[-1] else cuts

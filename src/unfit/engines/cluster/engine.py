@@ -1,10 +1,11 @@
 """The engine "dask": sums over shards, added here in the order of the shards.
 
-One task a shard and a pass, with the weights as its argument. The order of additions is fixed, so a
-result does not depend on who computed what. This process holds masks and class codes, and reads the
-few rows of a request from the files themselves, which it sees as the workers do. Every sum says how
-many rows it counted, and that is compared with the mask here: nobody who left can come back
-unnoticed. May know core, the other engines and Dask.
+One task a thread and a pass, with the weights as its argument, sums over the shards that lie
+there. The order of additions is fixed, so a result does not depend on who computed what. This
+process holds the positions of who left, and reads the few rows of a request from the files
+themselves, which it sees as the workers do. Every sum says how many rows it counted, and that is
+compared with the mask here: nobody who left can come back unnoticed. May know core, the other
+engines and Dask.
 """
 
 import shutil
@@ -29,6 +30,7 @@ from unfit.core.sparse_rows import SparseRows
 from unfit.engines.base import Engine
 from unfit.engines.cluster import tasks
 from unfit.engines.cluster.connection import connect
+from unfit.engines.cluster.masks import FewMask
 from unfit.engines.cluster.settings import Dask, installed_version
 from unfit.engines.cluster.shards import Shards
 from unfit.engines.cluster.tasks import Part, Shard
@@ -38,7 +40,6 @@ from unfit.errors import Damaged, Unavailable
 from unfit.row_files import RowFiles, write_rows
 
 T = TypeVar("T")
-_AT_ONCE = 128  # rows that are read from one mapping here
 _MOST_HERE = 1 << 30  # bytes of rows that may come to this process
 
 
@@ -75,6 +76,16 @@ class DaskEngine(Engine):
     def made_by(self) -> Dask:
         return self._shards.cluster.settings
 
+    @staticmethod
+    def _new_mask(n: int, value: bool) -> np.ndarray:
+        return FewMask.full(n, value).standing_in()
+
+    def _keep(self, mask: np.ndarray | None) -> FewMask:
+        return FewMask.of(self.remaining if mask is None else mask)
+
+    def nth(self, ranks: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        return self._keep(mask).nth(ranks)
+
     def shared(self) -> Self:
         other = super().shared()
         other._tried, other._keeper = True, self._keeper or self
@@ -99,7 +110,7 @@ class DaskEngine(Engine):
             self._shards.leave(rows)
 
     def take(self, rows: np.ndarray) -> Rows:
-        size = np.count_nonzero(rows) if rows.dtype == np.bool_ else len(rows)
+        size = int(np.count_nonzero(rows)) if rows.dtype == np.bool_ else len(rows)
         if size * self.files.row_bytes > _MOST_HERE:
             raise Unavailable(
                 f"{size:,} rows take {size * self.files.row_bytes / 1e9:.3g} GB, too much for the "
@@ -108,13 +119,10 @@ class DaskEngine(Engine):
         return self._read(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
 
     def _read(self, rows: np.ndarray) -> Rows:
-        """Rows at some positions, from the file. A page that is touched brings its neighbours along
-        into the memory of this process, so the file is mapped anew for every few rows."""
-        X = np.empty((len(rows), self.files.width), self.dtype)
-        for at in range(0, len(rows), _AT_ONCE):
-            X[at : at + _AT_ONCE] = self.files.mapped("X")[rows[at : at + _AT_ONCE]]
+        of_label = np.asarray(self.files.class_of_label, np.int32)
+        codes = of_label[self.files.read("labels", rows)]
         weight = None if self.sample_weight is None else self.sample_weight[rows]
-        return Rows(X, self.codes[rows], self.intercept, self.loss, weight)
+        return Rows(self.files.read("X", rows), codes, self.intercept, self.loss, weight)
 
     def shards_of(self, rows: np.ndarray) -> int:
         """How many shards some rows lie in."""
@@ -131,17 +139,15 @@ class DaskEngine(Engine):
 
     def _pass(self, what: Callable[..., Any], mask: np.ndarray | None) -> list[Part]:
         """what(engine, mask) of every shard, in their order; the rows they counted are checked."""
-        keep = self.remaining if mask is None else mask
-        shards = self._shards
-        mapped = shards.mapped()
-        futures = shards.map(tasks.summed, mapped, shards.left_out(keep), shards.epochs, what=what)
-        return self._checked(shards.results(futures), keep)
+        keep, shards = self._keep(mask), self._shards
+        done = shards.run(tasks.summed, shards.left_out(keep), shards.epochs, what=what)
+        return self._checked(shards.results(done), keep)
 
-    def _checked(self, parts: list[Part], keep: np.ndarray) -> list[Part]:
+    def _checked(self, parts: list[Part], keep: FewMask) -> list[Part]:
         for number, ((start, stop), part) in enumerate(
             zip(self._shards.ranges, parts, strict=True)
         ):
-            wanted = int(np.count_nonzero(keep[start:stop]))
+            wanted = keep.count(start, stop)
             if part.rows != wanted:
                 raise Damaged(
                     f"shard {number} of {Path(self.files.folder).name} has {part.rows:,} rows that "
@@ -159,6 +165,9 @@ class DaskEngine(Engine):
     ) -> tuple[np.ndarray, np.ndarray]:
         values, gradients = self._summed(tasks.ValueGradient(W), mask)
         return values, gradients
+
+    def measured_gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+        return self._summed(tasks.MeasuredGradient(W), mask)[0]
 
     def hessian_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
         return self._summed(tasks.Hessian(W, self.precise), mask)[0]
@@ -178,19 +187,15 @@ class DaskEngine(Engine):
     def value_gradient_products(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, Products]:
-        keep = (self.remaining if mask is None else mask).copy()
-        shards = self._shards
-        mapped = shards.mapped()
-        evaluated = shards.map(tasks.evaluate, mapped, shards.left_out(keep), shards.epochs, W=W)
-        found = shards.results(shards.map(tasks.totals, evaluated))
-        values, gradients = _added(self._checked(found, keep))
-        self.rows_read += int(np.count_nonzero(keep))
+        evaluation = self._shards.evaluation(self._keep(mask), W)
+        found = evaluation.after(tasks.totals)
+        values, gradients = _added(self._checked(found, evaluation.keep))
+        self.rows_read += evaluation.keep.count()
 
         def products(problems: np.ndarray, V: np.ndarray) -> np.ndarray:
-            futures = shards.map(tasks.product, evaluated, problems=problems, V=V)
-            parts = shards.results(futures)
+            parts = evaluation.after(tasks.product, problems=problems, V=V)
             self.rows_read += len(self)
-            return _added(self._checked(parts, keep))[0]
+            return _added(self._checked(parts, evaluation.keep))[0]
 
         return values, gradients, products
 
@@ -220,7 +225,7 @@ class SparseDaskEngine(ProductsOnly, DaskEngine):
     def _counts_of(self, rows: np.ndarray) -> np.ndarray:
         taken = self.take(rows)
         assert isinstance(taken, SparseRows)
-        return np.bincount(taken.indices, minlength=self.files.width)
+        return taken.values_in_columns()
 
     def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
         if self._values_in_columns is None:

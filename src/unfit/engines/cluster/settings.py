@@ -12,6 +12,7 @@ from unfit.errors import BadInput, Unavailable
 if TYPE_CHECKING:
     from unfit.core.objective import Rows
     from unfit.engines.base import Engine
+    from unfit.readers import Readers
     from unfit.row_files import RowFiles
 
 ADDRESS = "UNFIT_DASK"
@@ -42,6 +43,7 @@ class Dask:
     no_workers_timeout: float = 60.0
 
     takes_both: ClassVar[bool] = True  # dense rows and sparse ones
+    walks_through_rows: ClassVar[bool] = False  # in mini-batches: too many round trips
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.address)
@@ -84,6 +86,11 @@ class Dask:
         folder = self._module("engine").new_folder(self)
         return self._module("collections").write_collection(X, dtype, folder, self)
 
+    def readers(self) -> "Readers":
+        """The workers, as processes that read and write files at once."""
+        made: Readers = self._module("readers").ClusterReaders(self)
+        return made
+
     def gathered(self, values: Any) -> Any:
         """A small Dask collection, such as labels, in memory."""
         return self._module("collections").gathered(values, self)
@@ -107,12 +114,16 @@ class _OfEnvironment:
     """The engine "dask" by its name alone: the cluster that the variable UNFIT_DASK names."""
 
     takes_both = True
+    walks_through_rows = False
 
     def __call__(self, rows: "Rows", n_classes: int, /) -> "Engine":
         return self._settings()(rows, n_classes)
 
     def of_files(self, rows: "Rows", n_classes: int, files: "RowFiles") -> "Engine":
         return self._settings().of_files(rows, n_classes, files)
+
+    def readers(self) -> "Readers":
+        return self._settings().readers()
 
     def _settings(self) -> Dask:
         address = os.environ.get(ADDRESS)

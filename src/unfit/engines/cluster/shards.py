@@ -5,8 +5,9 @@ and no other. May know Dask.
 """
 
 import uuid
+import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,7 @@ from distributed import Future
 
 from unfit.engines.cluster import tasks
 from unfit.engines.cluster.connection import Cluster
+from unfit.engines.cluster.masks import FewMask
 from unfit.engines.cluster.tasks import LeftOut, Shard
 from unfit.row_files import RowFiles
 
@@ -32,7 +34,7 @@ class Shards:
 
     def __init__(self, cluster: Cluster, files: RowFiles, template: Shard) -> None:
         self.cluster, self.files = cluster, files
-        self.gone = np.zeros(files.n, np.bool_)
+        self.gone = FewMask.full(files.n, False)
         self.loads = 0
         self._template = template
         self._ranges: list[tuple[int, int]] | None = None
@@ -42,12 +44,15 @@ class Shards:
         self._homes: dict[int, str] = {}  # where each was mapped, by the address of the worker
         # Released when the next tasks are on their way: workers get no message before those.
         self._last: list[Future] = []
+        self._evaluations: weakref.WeakSet[Evaluation] = weakref.WeakSet()
 
     def leave(self, rows: np.ndarray) -> None:
         """Rows are on the deletion list, or were zeroed in the files: their shards, and no others,
         are mapped anew."""
         self.gone[rows] = True
         self._last = []
+        for evaluation in self._evaluations:
+            evaluation.drop()
         if self._ranges is None:  # and nothing is mapped
             return
         for number in self.numbers_of(rows):
@@ -110,36 +115,107 @@ class Shards:
         start, stop = self.ranges[number]
         epoch = self._epochs.get(number, 0)
         shard = replace(self._template, number=number, start=start, stop=stop)
-        left_out = LeftOut.of(self.gone[start:stop])
+        left_out = LeftOut.at(self.gone.between(start, stop), stop - start)
         key = f"unfit-load-{number}-{epoch}-{uuid.uuid4().hex}"
         wish = {} if home is None else {"workers": [home], "allow_other_workers": True}
         return self.cluster.submitted(
             lambda client: client.submit(tasks.load, shard, epoch, left_out, key=key, **wish)
         )
 
-    def map(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> list[Future]:
-        """One task a shard."""
+    def run(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> "Grouped":
+        """task(shards, *each) of every group of mapped shards. each: something of every shard."""
+        lists: list[Sequence[Any]] = [self.mapped(), *each]
+        groups = self._groups()
+        parts = [[[one[i] for i in numbers] for numbers in groups] for one in lists]
+        return Grouped(groups, self._map_tasks(task, *parts, **shared))
+
+    def evaluation(self, keep: FewMask, W: np.ndarray) -> "Evaluation":
+        """What products with the Hessians at some weights need, of the rows of a mask."""
+        made = Evaluation(self, keep, W)
+        self._evaluations.add(made)
+        return made
+
+    def after(self, task: Callable[..., Any], done: "Grouped", **shared: Any) -> "Grouped":
+        """task(what was done) of every group."""
+        return Grouped(done.numbers, self._map_tasks(task, done.futures, **shared))
+
+    def _map_tasks(self, task: Callable[..., Any], *each: Sequence[Any], **shared: Any) -> Any:
+        # A name of their own for the tasks of a pass: the scheduler takes tasks of one name, where
+        # there are many, for some that may run anywhere, and moves what they work on.
         name = f"unfit-{task.__name__}-{uuid.uuid4().hex}"
+        keys = [(name, i) for i in range(len(each[0]))]
         self._last = self.cluster.submitted(
-            lambda client: list(client.map(task, *each, key=name, pure=False, **shared))
+            lambda client: list(client.map(task, *each, key=keys, pure=False, **shared))
         )
         return list(self._last)
 
-    def results(self, futures: Sequence[Future]) -> list[Any]:
-        """What tasks return; after a failure, shards are mapped anew by whoever tries again."""
+    def _groups(self) -> list[list[int]]:
+        """Shards that lie together, a group a thread: a task takes a round trip of its own, so one
+        task sums over all shards of a thread."""
+        by_home: dict[str, list[int]] = {}
+        for number in range(len(self.ranges)):
+            by_home.setdefault(self._homes.get(number, _ANYWHERE), []).append(number)
+        groups = [[number] for number in by_home.pop(_ANYWHERE, [])]
+        threads = self.cluster.workers()
+        for home, numbers in by_home.items():
+            count = min(len(numbers), max(1, threads.get(home, 1)))
+            cuts = [len(numbers) * i // count for i in range(count + 1)]
+            groups += [numbers[first:last] for first, last in pairwise(cuts)]
+        return groups
+
+    def results(self, done: "Grouped") -> list[Any]:
+        """What tasks return of every shard, in their order; after a failure, shards are mapped anew
+        by whoever tries again."""
         try:
-            return self.cluster.results(futures)
+            found = self.cluster.results(done.futures)
         except BaseException:
             self._mapped = {}
             raise
+        numbered = zip(done.numbers, found, strict=True)
+        each = {i: one for numbers, of in numbered for i, one in zip(numbers, of, strict=True)}
+        return [each[number] for number in range(len(each))]
 
-    def left_out(self, mask: np.ndarray) -> list[LeftOut]:
+    def left_out(self, keep: FewMask) -> list[LeftOut]:
         """Those who do not count in a pass although their shards have them."""
-        return [self._out_of(slice(start, stop), mask) for start, stop in self.ranges]
+        out = ~keep & ~self.gone
+        return [LeftOut.at(out.between(start, stop), stop - start) for start, stop in self.ranges]
 
-    def _out_of(self, part: slice, mask: np.ndarray) -> LeftOut:
-        out = ~(self.gone[part] | mask[part])
-        return LeftOut.of(out) if out.any() else LeftOut.nobody()
+
+class Evaluation:
+    """Shards evaluated at some weights, on the workers.
+
+    It is dropped when rows leave: whoever still knows it would keep shards mapped that are mapped
+    anew beside them. Asked again, it is made again, without those who left.
+    """
+
+    def __init__(self, shards: Shards, keep: FewMask, W: np.ndarray) -> None:
+        self._shards, self._keep, self._W = shards, keep.copy(), W
+        self._done: Grouped | None = None
+
+    @property
+    def keep(self) -> FewMask:
+        """The rows that count."""
+        kept: FewMask = self._keep & ~self._shards.gone
+        return kept
+
+    def drop(self) -> None:
+        self._done = None
+
+    def after(self, task: Callable[..., Any], **shared: Any) -> list[Any]:
+        """task(what was evaluated) of every shard."""
+        shards = self._shards
+        if self._done is None:
+            left_out = shards.left_out(self.keep)
+            self._done = shards.run(tasks.evaluate, left_out, shards.epochs, W=self._W)
+        return shards.results(shards.after(task, self._done, **shared))
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """A task for each group of shards, which returns something of every shard in it."""
+
+    numbers: list[list[int]]
+    futures: list[Future]
 
 
 def spread(shards: int, threads: dict[str, int], before: dict[int, str]) -> dict[int, str]:

@@ -7,7 +7,8 @@ goes to another worker as a description, and is made again there. Every task car
 the deletion list, and refuses a shard of another one. One task uses one core.
 """
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from unfit.core.kernels.parallel import limited_threads
-from unfit.core.kernels.sparse import count_columns
 from unfit.core.losses import Loss
 from unfit.core.objective import Rows, longest_square
 from unfit.core.sparse_rows import SparseRows
@@ -29,6 +29,7 @@ from unfit.row_files import RowFiles
 
 BLOCK = 4096  # rows that a function of blocks is given at a time
 _PACKED_FROM = 32  # bits take less than positions of 4 bytes from one row in so many on
+_LARGE = 1 << 26  # bytes of a shard's rows
 _limited: list[object] = []
 
 
@@ -57,16 +58,13 @@ class LeftOut:
     packed: bool
 
     @classmethod
-    def of(cls, out: np.ndarray) -> "LeftOut":
-        """out: a mask over the rows of a shard."""
-        places = np.flatnonzero(out)
-        if len(places) * _PACKED_FROM > len(out):
-            return cls(np.packbits(out), True)
-        return cls(places.astype(np.int32), False)
-
-    @classmethod
-    def nobody(cls) -> "LeftOut":
-        return cls(np.zeros(0, np.int32), False)
+    def at(cls, places: np.ndarray, n: int) -> "LeftOut":
+        """places: rising positions in a shard of n rows."""
+        if len(places) * _PACKED_FROM <= n:
+            return cls(places.astype(np.int32), False)
+        out = np.zeros(n, np.bool_)
+        out[places] = True
+        return cls(np.packbits(out), True)
 
     def none(self) -> bool:
         return not self.packed and len(self.array) == 0
@@ -151,13 +149,26 @@ class Evaluated:
 
 def load(shard: Shard, epoch: int, left_out: LeftOut) -> Loaded:
     """Map a shard. left_out: whom the deletion list names; rows erased in the file go as well."""
-    if shard.version != installed_version():
-        raise Unavailable(other_version("a worker", installed_version(), shard.version))
-    if spills := facts().spills:
-        raise Unavailable(spilling("a worker", spills[0]))
+    require_fit(shard.version)
     if not _limited:  # one task, one core: BLAS would take them all
         _limited.append(threadpool_limits(1))
+    if len(shard) * shard.files.row_bytes > _LARGE:
+        gc.collect()  # engines know themselves: a shard mapped before must not lie beside this one
     return Loaded(shard, epoch, left_out)
+
+
+def require_fit(version: str) -> None:
+    """That this worker has the unfit of whoever asks, and writes nothing to its disk."""
+    if version != installed_version():
+        raise Unavailable(other_version("a worker", installed_version(), version))
+    if spills := facts().spills:
+        raise Unavailable(spilling("a worker", spills[0]))
+
+
+def applied(version: str, function: Callable[[Any], Any], item: Any) -> Any:
+    """function(item), on a worker that may."""
+    require_fit(version)
+    return function(item)
 
 
 @dataclass(frozen=True)
@@ -191,14 +202,21 @@ def spilling(who: str, key: str) -> str:
 
 
 def summed(
-    loaded: Loaded, more: LeftOut, epoch: int, *, what: Callable[[Engine, np.ndarray | None], Any]
-) -> Part:
-    """what(engine, mask) over the rows that count."""
-    mask, rows = loaded.kept(epoch, more)
-    with limited_threads(1):
-        found = what(loaded.engine, mask)
-    loaded.require_live()
-    return Part(rows, found)
+    group: Sequence[Loaded],
+    more: Sequence[LeftOut],
+    epochs: Sequence[int],
+    *,
+    what: Callable[[Engine, np.ndarray | None], Any],
+) -> list[Part]:
+    """what(engine, mask) over the rows that count, of each shard of a group."""
+    parts = []
+    for loaded, out, epoch in zip(group, more, epochs, strict=True):
+        mask, rows = loaded.kept(epoch, out)
+        with limited_threads(1):
+            found = what(loaded.engine, mask)
+        loaded.require_live()
+        parts.append(Part(rows, found))
+    return parts
 
 
 @dataclass(frozen=True)
@@ -207,6 +225,14 @@ class ValueGradient:
 
     def __call__(self, engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
         return list(engine.value_gradient_sum(self.W, mask))
+
+
+@dataclass(frozen=True)
+class MeasuredGradient:
+    W: np.ndarray
+
+    def __call__(self, engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
+        return [engine.measured_gradient_sum(self.W, mask)]
 
 
 @dataclass(frozen=True)
@@ -232,10 +258,7 @@ def longest(engine: Engine, mask: np.ndarray | None) -> list[float]:
 def column_counts(engine: Engine, mask: np.ndarray | None) -> list[np.ndarray]:
     """How many rows have a value in each column."""
     assert isinstance(engine, SparseEngine)
-    rows = engine.rows if mask is None else engine.take(np.flatnonzero(mask))
-    counts = np.zeros(rows.shape[1], np.int64)
-    count_columns(rows.indices, counts)
-    return [counts]
+    return [engine.rows.values_in_columns(mask)]
 
 
 @dataclass(frozen=True)
@@ -250,17 +273,23 @@ class OfBlocks:
         return [self.function(engine.take(part)) for part in parts]
 
 
-def evaluate(loaded: Loaded, more: LeftOut, epoch: int, *, W: np.ndarray) -> Evaluated:
-    return Evaluated(loaded, more, epoch, W)
+def evaluate(
+    group: Sequence[Loaded], more: Sequence[LeftOut], epochs: Sequence[int], *, W: np.ndarray
+) -> list[Evaluated]:
+    shards = zip(group, more, epochs, strict=True)
+    return [Evaluated(loaded, out, epoch, W) for loaded, out, epoch in shards]
 
 
-def totals(evaluated: Evaluated) -> Part:
-    return Part(evaluated.rows, [evaluated.values, evaluated.gradients])
+def totals(group: Sequence[Evaluated]) -> list[Part]:
+    return [Part(one.rows, [one.values, one.gradients]) for one in group]
 
 
-def product(evaluated: Evaluated, *, problems: np.ndarray, V: np.ndarray) -> Part:
-    """The Hessian sum of each named problem of the shard times its vector, (j, d)."""
-    with limited_threads(1):
-        found = evaluated.products(problems, V)
-    evaluated.loaded.require_live()
-    return Part(evaluated.rows, [found])
+def product(group: Sequence[Evaluated], *, problems: np.ndarray, V: np.ndarray) -> list[Part]:
+    """The Hessian sum of each named problem of each shard times its vector, (j, d)."""
+    parts = []
+    for one in group:
+        with limited_threads(1):
+            found = one.products(problems, V)
+        one.loaded.require_live()
+        parts.append(Part(one.rows, [found]))
+    return parts

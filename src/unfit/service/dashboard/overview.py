@@ -73,8 +73,10 @@ class Overview:
     def banner(self) -> Banner:
         """The most important thing to know."""
         status, version, audit = self.status, self.status.version, self.status.last_audit
-        if version is None or version.model_sha is None:
-            return Banner("bad", "There is no active model: too few classes have rows left.")
+        if version is None:
+            return Banner("bad", "There is no model yet.")
+        if version.model_sha is None:
+            return Banner("bad", "There is no active model: none can be trained on what remains.")
         if not status.worker:
             return Banner("bad", "No worker is running: erasures wait until one is started.")
         if status.retained.overdue_rows and status.retained.overdue_since is not None:

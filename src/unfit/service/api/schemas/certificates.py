@@ -41,7 +41,7 @@ class CertificateOut(BaseModel):
     epsilon: float = Field(
         description="The release cannot be told from a retraining's, up to this,"
     )
-    delta: float = Field(description="and but for this probability.")
+    delta: float = Field(description="except with this probability.")
     noise: float = Field(description="Standard deviation of the noise on each weight.")
     rows: int = Field(description="Training rows that remain.")
     deleted: int = Field(description="Training rows deleted since the first certificate.")
