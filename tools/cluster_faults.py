@@ -35,6 +35,7 @@ from unfit.errors import UnfitError
 from unfit.methods import METHODS
 
 TTL, SILENT = 4, 15  # seconds: until a worker is given up, and for which it is not heard
+BEGUN = "begun"  # what a story says once it has reached the scheduler
 NO_SPILLING = {
     "DASK_DISTRIBUTED__WORKER__MEMORY__TARGET": "False",
     "DASK_DISTRIBUTED__WORKER__MEMORY__SPILL": "False",
@@ -132,23 +133,32 @@ def scheduler_killed(folder: Path, n: int | None, times: int = 5) -> dict[str, A
     command = [sys.executable, __file__, "story", str(folder), "--address", address]
     command += [] if n is None else ["--rows", str(n)]
     with by_command(port):
-        length, _ = timed(lambda: subprocess.run(command, check=True, capture_output=True))
+        length, _ = timed(begun(command).communicate)
     while len(tries) < times:
-        moment = float(rng.uniform(2.5, length))
+        moment = float(rng.uniform(0, length))
         with by_command(port) as scheduler:
-            told = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-            )
+            disturbed = begun(command)
             time.sleep(moment)
             scheduler.kill()
-            out, errors = told.communicate(timeout=120)
-        if told.returncode == 0:  # it was done before
+            out, errors = disturbed.communicate(timeout=120)
+        if disturbed.returncode == 0:  # it was done before
             continue
         with by_command(port):
-            again = subprocess.run(command, check=True, capture_output=True, text=True)
-        distance = apart(np.array(json.loads(again.stdout)), expected)
+            weights, _ = begun(command).communicate()
+        distance = apart(np.array(json.loads(weights)), expected)
         tries.append({"moment_s": moment, "said": errors.strip() or out, "again": distance})
     return {"rows": files.n, "undisturbed_s": length, "tries": tries}
+
+
+def begun(command: list[str]) -> subprocess.Popen[str]:
+    """The process of a story that has reached the scheduler: however long it takes to start, a
+    moment counts from here."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.readline().strip()
+    if said != BEGUN:
+        raise RuntimeError(f"the story did not begin: {said}{process.communicate()[1]}")
+    return process
 
 
 def free_port() -> int:
@@ -181,9 +191,12 @@ def by_command(port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def told(folder: Path, n: int | None, address: str) -> None:
-    """The story as a command: its weights, or one sentence."""
+    """The story as a command: a line when it has reached the scheduler, then its weights, or one
+    sentence."""
     try:
-        print(json.dumps(story(engine(opened(folder, n), address)).tolist()))
+        rows = engine(opened(folder, n), address)
+        print(BEGUN, flush=True)
+        print(json.dumps(story(rows).tolist()))
     except UnfitError as error:
         sys.exit(f"{type(error).__name__}: {error}")
 
