@@ -48,7 +48,7 @@ def max_norm(X: np.ndarray, X_test: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def catalogued(name: str, published: dict[str, float] | None = None, target: int = 0) -> Data:
     """A data set of the catalogue, in memory as a caller's rows would be."""
     found = load(name)
-    entry, training = found.entry, found.entry.training
+    entry, training = found.entry, found.training  # on a subset, as many steps as on the whole
     assert entry.volumes is not None
     return Data(
         name=name,
