@@ -42,6 +42,9 @@ from unfit.engines.device.memory import chosen_device
 from unfit.engines.device.sums import matmul_precision
 from unfit.methods import METHODS, Settings
 
+# Rows and columns of the passes that tools/draw_engines.py draws beside those of the other engines.
+SIZES = ((250_000, 50), (1_000_000, 50), (4_000_000, 50), (16_000_000, 50))
+WIDTHS = ((400_000, 50), (400_000, 200), (400_000, 800), (400_000, 2_000))
 SHAPES = ((2, 8, 3), (2, 4, 3), (2, 4, 2), (1, 4, 4), (1, 4, 2), (1, 2, 4), (2, 2, 3), (1, 8, 4))
 
 
@@ -99,7 +102,7 @@ class Bench:
     """What the sections share: the device, sizes, and engines that are made when first used."""
 
     def __init__(self, small: bool) -> None:
-        self.device = chosen_device()
+        self.device, self.small = chosen_device(), small
         self.n, self.p = (6_000, 600) if small else (400_000, 2_000)
         self.m = self.n // 100
         self.digits = (3_000, 100) if small else (60_000, 784)
@@ -213,6 +216,22 @@ def passes(bench: Bench) -> Iterator[Figure]:
         b = best(bench.device, lambda: products(only, V), 3)
         yield figure(f"  gradient by tile, warps, stages {shape}", a, f"product {1e3 * b:.3f} ms")
     fused.shape_of = usual
+
+
+def sizes(bench: Bench) -> Iterator[Figure]:
+    """Passes as a method asks for them, weights in and sums out; a Hessian stays on the device."""
+    for n, p in ((600, 20), (600, 40)) if bench.small else SIZES + WIDTHS:
+        engine = TorchEngine(made_up(n, p, 2, bench.device), 2)
+        W = np.full((1, engine.d), 0.01)
+        for what, one in (
+            ("values and gradients", lambda data=engine, W=W: data.value_gradient_sum(W)),
+            ("Hessian", lambda data=engine, W=W: data._hessians(W, None)),
+        ):
+            seconds = best(bench.device, one, 5)
+            yield Figure(
+                section="sizes", what=f"{what}, {n:,} x {p:,}", value=1e3 * seconds, unit="ms"
+            )
+        del engine
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> float:
@@ -339,6 +358,7 @@ SECTIONS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "ceilings": ceilings,
     "hessian": hessian,
     "passes": passes,
+    "sizes": sizes,
     "sgd": sgd,
     "unlearn": unlearn,
     "one-row": one_row,

@@ -241,7 +241,7 @@ def test_no_scheduler_is_a_sentence_and_changes_nothing(tmp_path: Path) -> None:
     [
         ('name = "dask"\naddress = "tcp://10.0.0.7:8786"', "does not use TLS"),
         ('name = "dask"\naddress = "scheduler"', "is not the address of a Dask scheduler"),
-        ('address = "tls://scheduler:8786"', 'say name = "dask"'),
+        ('address = "tls://scheduler:8786"', 'set name = "dask"'),
     ],
 )
 def test_addresses_that_are_refused(lines: str, sentence: str, tmp_path: Path) -> None:

@@ -288,7 +288,20 @@ def test_a_model_without_two_classes_is_withdrawn_and_erasure_goes_on(tmp_path: 
             ws.active_model()
         with pytest.raises(Unavailable, match="withdrawn"):
             ws.audit()
-        assert ws.forget(rows=left[:3]).rows == 3
+        trained = ws.status().version.rows
+        with ws.session() as session:
+            d = session.dataset()
+            in_training = np.isin(d["numbers"][: d.n_train], left[:3]).sum()
+        expected = ws.forget(rows=left[:3], dry_run=True)
+        later = ws.forget(rows=left[:3], key="later")
+        assert later.rows == 3
+        assert (
+            later.reason
+            == expected.reason
+            == "its model was withdrawn, so there is nothing to unlearn"
+        )
+        assert ws.forget(rows=left[:3], key="later").reason == later.reason
+        assert ws.status().version.rows == trained - in_training
         with pytest.raises(CannotTrain, match="class"):
             ws.retrain()
         assert ws.status().version is not None

@@ -123,9 +123,7 @@ def _show(made: "Forgotten") -> None:
     if made.repeated:
         typer.echo(f"already forgotten or named twice: {shortened(made.repeated)}")
     if made.action == "keep":
-        why = "they were held out, not trained on"
-        if not made.subjects:
-            why = f"nobody {would_be} forgotten"
+        why = made.reason if made.subjects else f"nobody {would_be} forgotten"
         expected = "expected: " if made.dry_run else ""
         typer.echo(f"{expected}version {made.version} stays active: {why}")
     else:
@@ -134,7 +132,8 @@ def _show(made: "Forgotten") -> None:
     if made.certificate is not None:
         certain = ""
         if made.agreement is not None:
-            certain = f"; {100 * made.agreement:.2f} % of held-out labels are surely a retraining's"
+            share = f"{100 * made.agreement:.2f} %"
+            certain = f"; {share} of held-out labels would certainly be the same after a retraining"
         typer.echo(
             f"certificate {made.certificate} (`unfit certificate {made.key}` hands it out){certain}"
         )

@@ -100,6 +100,11 @@ def decide(policy: Policy | AnyOf, facts: Facts) -> Verdict:
     """What the policy says, unless there is no choice: a class without rows cannot be kept."""
     if facts.emptied:
         count = len(facts.emptied)
-        what = "a class has" if count == 1 else f"{count} classes have"
-        return Verdict(True, f"{what} no row left, so a model without it is due")
+        without = "a class has lost its last row, so the model must be retrained without it"
+        if count > 1:
+            without = (
+                f"{count} classes have lost their last rows, "
+                "so the model must be retrained without them"
+            )
+        return Verdict(True, without)
     return policy.decide(facts)

@@ -71,9 +71,9 @@ class Committer:
                 version = self._versions.activate(connection, started_from, new, now)
             else:
                 assert started_from is not None
-                version = replace(started_from, **applied.kept)
-                if applied.kept:
-                    self._versions.update(connection, version.id, applied.kept)
+                version = replace(started_from, **applied.changes_to_active)
+                if applied.changes_to_active:
+                    self._versions.update(connection, version.id, applied.changes_to_active)
             if decision is not None:
                 self._decisions.add(connection, version.id, decision)
             settled = applied.requests, applied.outcomes

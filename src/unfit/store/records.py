@@ -125,7 +125,7 @@ class Version(NewVersion):
 
     @classmethod
     def activated(cls, new: NewVersion, *, id: int, number: int, now: datetime) -> Self:
-        """A version that has just been become the active one."""
+        """A version that has just become the active one."""
         known = {f.name: getattr(new, f.name) for f in fields(NewVersion)}
         return cls(**known, id=id, number=number, state="active", activated_at=now)
 
@@ -314,7 +314,8 @@ class CertificateRecord(NewCertificate):
 class Applied:
     """What one step did to requests: outcomes by item, rows gone, ids gone.
 
-    list_known: how far the deletion list is applied. kept: new facts of a version that stays.
+    list_known: how far the deletion list is applied.
+    changes_to_active: new columns of the active version, where it stays.
     certificate: of the version that is active after it, where certificates are made.
     """
 
@@ -323,7 +324,7 @@ class Applied:
     rows: Sequence[int] = ()
     digests: Sequence[tuple[IdKind, str]] = ()
     list_known: str | None = None
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    changes_to_active: Mapping[str, Any] = field(default_factory=dict)
     certificate: NewCertificate | None = None
 
 

@@ -30,7 +30,7 @@ from unfit.workspace.requests import (
 )
 from unfit.workspace.results import Forgotten
 from unfit.workspace.session import Session
-from unfit.workspace.unlearning import Outcome, Unlearning
+from unfit.workspace.unlearning import BatchResult, Unlearning
 
 RECENT = 10  # versions whose seconds tell how long the next one may take
 Outcomes = Sequence[tuple[str, int]]  # what became of each id, and how many rows it had
@@ -65,7 +65,7 @@ def apply_pending(
 ) -> Batch:
     """Apply every request that waits, together.
 
-    known: how far the deletion list is applied when they are; by default, as far as it was.
+    known: the position in the deletion list to record with the commit; by default, the present one.
     listed: ids that are on it already.
     """
     known = known or session.list_known
@@ -81,7 +81,7 @@ def apply_pending(
     with watch.phase("resolve"):
         selection = resolve_ids(session, ids)
         numbers = session.dataset()["numbers"][selection.positions].tolist()
-    outcome = _outcome(session, model, selection, watch, progress)
+    result = _result(session, model, selection, watch, progress)
     applied = Applied(
         requests=[request.id for request in requests],
         outcomes=[
@@ -89,12 +89,12 @@ def apply_pending(
         ],
         rows=numbers,
         digests=selection.digests,
-        kept=outcome.kept,
-        certificate=_certificate(session, outcome, requests, selection),
+        changes_to_active=result.changes_to_active,
+        certificate=_certificate(session, result, requests, selection),
     )
     reach("forget.certified")
     unlisted = set(selection.ids).difference(listed)
-    change = before, outcome.new, outcome.decision, applied
+    change = before, result.new, result.decision, applied
     with watch.phase("commit"), session.store.committing(*change, session.clock()) as commit:
         if unlisted:  # nobody is listed whose request may still be refused
             ids = [pair for pair in selection.ids if pair in unlisted]
@@ -104,8 +104,8 @@ def apply_pending(
     watch.stop()
     session.note_list_known(known)
     reach("forget.committed")
-    new_watch = None if outcome.new is None else watch
-    session.activate(commit.version, outcome.model_after(), new_watch)
+    new_watch = None if result.new is None else watch
+    session.activate(commit.version, result.model_after(), new_watch)
     if applied.certificate is not None:
         session.sign_waiting()
     purge.after_commit(session)
@@ -113,11 +113,11 @@ def apply_pending(
     return Batch(
         outcomes={request.key: [next(each) for _ in request.items] for request in requests},
         version=commit.version.number,
-        decision=outcome.decision,
+        decision=result.decision,
         seconds=watch.seconds,
         purge_seconds=session.purge_seconds,
         certificate=None if applied.certificate is None else applied.certificate.number,
-        agreement=outcome.agreement,
+        agreement=result.agreement,
     )
 
 
@@ -132,13 +132,13 @@ def _ready_model(session: Session, watch: Stopwatch) -> Model:
         return session.ready_model()
 
 
-def _outcome(
+def _result(
     session: Session,
     model: Model | None,
     selection: Selection,
     watch: Stopwatch,
     progress: ProgressCallback | None,
-) -> Outcome:
+) -> BatchResult:
     if model is None:
         return unlearning.without_model(session, selection.positions)
     work = Unlearning(
@@ -153,7 +153,7 @@ def _outcome(
 
 
 def _certificate(
-    session: Session, outcome: Outcome, requests: Sequence[Request], selection: Selection
+    session: Session, result: BatchResult, requests: Sequence[Request], selection: Selection
 ) -> NewCertificate | None:
     """The entry of the log for what a batch leads to, where certificates are made."""
     model = session.model
@@ -166,15 +166,15 @@ def _certificate(
         for item in request.items
         if next(settled)[0] == "forgotten" and item.value is not None
     ]
-    new, active = outcome.new, session.require_version()
+    new, active = result.new, session.require_version()
     maker = EntryMaker(
         session=session,
         number=active.number if new is None else active.number + 1,
         deleted=0 if new is None else new.deleted,
         people=people,
     )
-    if outcome.release is not None and new is not None:
-        return maker.of_release(new.kind, outcome.release)
+    if result.release is not None and new is not None:
+        return maker.of_release(new.kind, result.release)
     if new is None:
         return maker.of_active("kept") if people else None
     return maker.of_active("withdrawn") if new.kind == "withdrawn" else None
@@ -215,7 +215,7 @@ def submit(
 def foresee(session: Session, ids: Ids, selection: Selection, key: str) -> Forgotten:
     """What `forget` would do, expect and decide. Changes nothing."""
     version = session.require_version()
-    estimate, action, reason = None, "keep", "no training row would leave"
+    estimate, action, reason = None, "keep", _why_it_stays(version)
     if version.model_sha is not None and (selection.positions < session.dataset().n_train).any():
         work = Unlearning(
             session=session,
@@ -265,7 +265,7 @@ def answer(session: Session, key: str, ids: Ids, batch: Batch) -> Forgotten:
         unknown=named(ids, outcomes, "unknown"),
         version=batch.version,
         action="keep" if decision is None else decision.action,
-        reason="no training row has left" if decision is None else decision.reason,
+        reason=_reason_to_stay(session, batch) if decision is None else decision.reason,
         estimate=None if decision is None else decision.estimate,
         threshold=session.config.policy.disparity,
         seconds=None if replayed else batch.seconds,
@@ -280,6 +280,17 @@ def answer(session: Session, key: str, ids: Ids, batch: Batch) -> Forgotten:
         near=near(session, unknown),
         forgotten_as=_forgotten_as(session, unknown),
     )
+
+
+def _why_it_stays(version: Version) -> str:
+    if version.kind == "withdrawn":
+        return "its model was withdrawn, so there is nothing to unlearn"
+    return "no training row is among them"
+
+
+def _reason_to_stay(session: Session, batch: Batch) -> str:
+    """Why the version of a batch stayed as it was."""
+    return next(map(_why_it_stays, session.store.versions.find(number=batch.version)), "")
 
 
 def _earlier(session: Session, key: str) -> Batch:

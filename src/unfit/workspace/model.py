@@ -221,7 +221,7 @@ class Model:
         weights = class_weights("balanced", self.card.classes, self.data.codes[mask[:n]])
         if weights == self.card.class_weights:
             return None
-        return "the balanced weights of the classes are others on the rows that remain"
+        return "the balanced class weights are different for the remaining rows"
 
     def card_without(self, positions: np.ndarray) -> Card:
         """The card when some positions leave: without names that too few rows hold."""

@@ -88,7 +88,8 @@ class Session:
         if table.name != "dask":
             if table.address is not None:
                 raise BadInput(
-                    f'{CONFIG_FILE}: engine.address is of the engine "dask"; say name = "dask"'
+                    f'{CONFIG_FILE}: engine.address applies only to the engine "dask"; '
+                    'set name = "dask"'
                 )
             return table.name or None
         if table.address is None:

@@ -29,10 +29,10 @@ from unfit.workspace.session import Session
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class BatchResult:
     """What a batch of requests leads to.
 
-    new: the version to activate; None if the active one stays, with the new facts in `kept`.
+    new: the version to activate; None if the active one stays, with `changes_to_active`.
     release: of the new version, where it is certified.
     model_after: called after the commit, for the model as it is then; None if there is none.
     """
@@ -41,7 +41,7 @@ class Outcome:
     decision: Decision | None = None
     release: Release | None = None
     model_after: Callable[[], Model | None] = lambda: None
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    changes_to_active: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def agreement(self) -> float | None:
@@ -79,7 +79,7 @@ class Unlearning:
         """Of the version that a commit makes."""
         return self.before.number + 1
 
-    def outcome(self, progress: ProgressCallback | None) -> Outcome:
+    def outcome(self, progress: ProgressCallback | None) -> BatchResult:
         """Unlearn and decide; write the files of the new version."""
         if len(self.leaving) == 0:
             return self._only_held_out()
@@ -126,8 +126,8 @@ class Unlearning:
                 step = drift.measured(step, now, *found, since=since, distance=distance)
         except (FloatingPointError, np.linalg.LinAlgError, Unavailable) as error:
             return self._not_unlearned(f"unlearning failed ({error}), so the model is retrained")
-        batch = model.method.settings.deletion_batch_size or max(1, len(leaving))
-        self.watch.steps = -(-len(leaving) // batch)
+        mini_batch = model.method.settings.deletion_batch_size or max(1, len(leaving))
+        self.watch.steps = -(-len(leaving) // mini_batch)
         verdict = decide(self.session.policy, step.facts)
         verdict = _with_constants(verdict, model.constants_without(self.positions))
         return Evaluation(step, verdict, ready)
@@ -169,9 +169,9 @@ class Unlearning:
         step = pipeline.Step(self.model.state, facts, unlearned=False)
         return Evaluation(step, Verdict(True, reason))
 
-    # --- the four outcomes ---------------------------------------------------------------------
+    # --- what it may lead to --------------------------------------------------------------------
 
-    def _only_held_out(self) -> Outcome:
+    def _only_held_out(self) -> BatchResult:
         """The version stays; its file loses what it says of these rows, if there are any."""
         model, positions = self.model, self.positions
 
@@ -180,7 +180,7 @@ class Unlearning:
             return model
 
         if len(positions) == 0:
-            return Outcome(model_after=model_after)
+            return BatchResult(model_after=model_after)
         left = model.test_positions(positions)
         found = drift.held_out_quality(model.state.weights, model.test, left)
         correct = model.correct_without(positions)
@@ -192,15 +192,15 @@ class Unlearning:
             initial_accuracy=float(model.initially_correct[left].mean()) if len(left) else None,
             log_loss_change=None if seen is None else seen.log_loss_change,
         )
-        kept = {
+        changes = {
             "model_sha": self.session.artifacts.put_arrays(model_arrays(model.state, correct)),
             "subjects": model.subjects_without(positions),
             "accuracy": found.accuracy,
             "held_out": held_out,
         }
-        return Outcome(model_after=model_after, kept=kept)
+        return BatchResult(model_after=model_after, changes_to_active=changes)
 
-    def _updated(self, found: Evaluation, until: datetime | None, reason: str) -> Outcome:
+    def _updated(self, found: Evaluation, until: datetime | None, reason: str) -> BatchResult:
         """The model that has unlearned the rows."""
         model, positions, before = self.model, self.positions, self.before
         artifacts, ready, facts = self.session.artifacts, found.ready, found.step.facts
@@ -243,7 +243,7 @@ class Unlearning:
             ),
         )
         release = None if ready is None else Release.of(card, ready, state, trained=False)
-        return Outcome(
+        return BatchResult(
             new=new,
             decision=self._decision("update", reason, facts),
             release=release,
@@ -264,7 +264,7 @@ class Unlearning:
 
     def _retrained(
         self, found: Evaluation, until: datetime | None, progress: ProgressCallback | None
-    ) -> Outcome:
+    ) -> BatchResult:
         """A model trained on what remains. If none can be trained, the erasure goes on all the
         same: the updated model is taken, or else the model is withdrawn."""
         step, reason = found.step, found.verdict.reason
@@ -278,11 +278,11 @@ class Unlearning:
             reason = _not_retrained(found, failure)
             if step.unlearned:
                 return self._updated(found, until, reason)
-            return Outcome(
+            return BatchResult(
                 new=self._withdrawn(live, until),
                 decision=self._decision("withdraw", reason, step.facts),
             )
-        return Outcome(
+        return BatchResult(
             new=replace(made.new, retained_until=until),
             decision=self._decision("retrain", reason, step.facts),
             release=made.release,
@@ -323,10 +323,15 @@ class Unlearning:
         )
 
 
-def without_model(session: Session, positions: np.ndarray) -> Outcome:
+def without_model(session: Session, positions: np.ndarray) -> BatchResult:
     """Rows leave a workspace whose model was withdrawn: there is nothing to unlearn."""
-    left = subjects_left(session.dataset(), session.live(), positions)
-    return Outcome(kept={"subjects": left})
+    dataset, live = session.dataset(), session.live().copy()
+    live[positions] = False
+    changes = {
+        "rows": int(live[: dataset.n_train].sum()),
+        "subjects": subjects_left(dataset, live, positions),
+    }
+    return BatchResult(changes_to_active=changes)
 
 
 def _not_retrained(found: Evaluation, failure: CannotTrain) -> str:

@@ -27,6 +27,7 @@ from unfit.engines.device.rows import Block, DeviceRows
 
 WIDENED_BYTES = 24 << 20  # of a block in float64: it stays in the cache of a GPU
 HESSIAN_ROWS = 1 << 14  # of a block on a GPU: its product is bound by arithmetic alone
+SCALED_BYTES = 64 << 20  # of several blocks whose rows a GPU scales and multiplies at once
 HESSIAN_BYTES = 2 << 20  # of a block on a CPU, as in core.objective
 PANELS_FROM = 1024  # columns, from which the lower half of a Hessian is left out
 _ALIGNED = 8  # columns: tensor cores want rows that start at whole 16 bytes
@@ -197,16 +198,20 @@ class Sums:
 
     def _gram(self, k: int, kind: torch.dtype, roots: Roots) -> torch.Tensor:
         p, total = self.p, torch.zeros((k, self.d, self.d), dtype=torch.float64, device=self.device)
-        step = min(self._hessian_rows(), max(1, len(self.rows)))
+        rows = self._hessian_rows()
+        step = min(rows * self._blocks_at_once(rows), max(1, len(self.rows)))
         width = -(-p // _ALIGNED) * _ALIGNED
         scratch = torch.empty((step, width), dtype=kind, device=self.device)
         for block in self.rows.blocks(step):
             X, U = block.X.to(kind), scratch[: block.stop - block.start, :p]
             for c, root in enumerate(roots(block, X).T):
                 torch.mul(X, root[:, None], out=U)
-                _add_gram(total[c, :p, :p], U)
+                for first, last in _panels(p, self.device):
+                    total[c, first:last, first:p].add_(
+                        _through(U[:, first:last], U[:, first:], rows)
+                    )
                 if self.intercept:
-                    total[c, p, :p].add_(root @ U)
+                    total[c, p, :p].add_(_through(root[:, None], U, rows)[0])
                     total[c, p, p].add_(root.to(torch.float64).square().sum())
         scratch.zero_()  # what is erased is to be in no copy
         return _mirrored(total, p)
@@ -215,6 +220,12 @@ class Sums:
         if self.device.type == "cuda":
             return HESSIAN_ROWS
         return max(2048, HESSIAN_BYTES // (8 * max(1, self.p)))
+
+    def _blocks_at_once(self, rows: int) -> int:
+        """Of narrow rows a block is done before the next one is launched: a GPU takes several."""
+        if self.device.type != "cuda":
+            return 1
+        return max(1, SCALED_BYTES // (4 * rows * max(1, self.p)))
 
 
 def _panels(p: int, device: torch.device) -> list[tuple[int, int]]:
@@ -225,10 +236,17 @@ def _panels(p: int, device: torch.device) -> list[tuple[int, int]]:
     return [(0, half), (half, p)]
 
 
-def _add_gram(total: torch.Tensor, U: torch.Tensor) -> None:
-    """total += U^T U, in the upper half at least."""
-    for first, last in _panels(U.shape[1], U.device):
-        total[first:last, first:].add_(U[:, first:last].T @ U[:, first:])
+def _through(A: torch.Tensor, B: torch.Tensor, rows: int) -> torch.Tensor:
+    """A^T B, summed in the precision of A and B inside blocks of rows and in float64 across."""
+    if len(A) <= rows:
+        return A.T @ B
+    whole = len(A) // rows
+    parts = (
+        A[: whole * rows].unflatten(0, (whole, rows)),
+        B[: whole * rows].unflatten(0, (whole, rows)),
+    )
+    total = (parts[0].mT @ parts[1]).sum(dim=0, dtype=torch.float64)
+    return total + A[whole * rows :].T @ B[whole * rows :]
 
 
 def _mirrored(total: torch.Tensor, p: int) -> torch.Tensor:
