@@ -58,3 +58,26 @@ def test_a_layout_without_intercept():
         np.arange(10, dtype=np.int32)
     )
     assert layout.X.shape == (10, 16)
+
+
+def test_emptied_columns_are_those_that_counting_finds():
+    rng = np.random.default_rng(4)
+    X = (rng.random((200, 12)) < np.linspace(0, 0.1, 12)) * rng.standard_normal((200, 12))
+    weight = (rng.random(200) < 0.9).astype(float)
+    data = CpuEngine(Rows(X, rng.integers(0, 2, 200), True, sample_weight=weight), 2)
+    first = before = (X[weight > 0] != 0).any(axis=0)
+    for _ in range(60):
+        left = np.flatnonzero(data.remaining)
+        trial = rng.choice(left, 3, replace=False)  # a request that is given up
+        data.shared().emptied_columns(trial)
+        data.emptied_columns(trial)
+        gone = rng.choice(left, 3, replace=False)
+        found = data.emptied_columns(gone)
+        counts = data.without(gone) & (weight > 0)
+        now = (X[counts] != 0).any(axis=0)
+        assert set(np.flatnonzero(before & ~now)) <= set(found)
+        assert not now[found].any()
+        data.forget(gone)
+        before = now
+    assert not before.all()
+    assert set(found) >= set(np.flatnonzero(~before & first))

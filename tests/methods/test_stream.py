@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import unfit
 from unfit.methods.onestep import STREAM_TOLERANCE
@@ -107,3 +108,52 @@ def test_a_pickle_holds_no_rows_of_the_stream() -> None:
     assert again._state.stream.statistics is None
     again.unlearn([99])
     assert residual(again) < 1e-5
+
+
+@pytest.mark.parametrize("method", ["fisher", "influence"])
+def test_a_stream_goes_on_where_no_sums_lead_any_more(method: str) -> None:
+    """The squared hinge's curvature jumps: every now and then a point leads nowhere."""
+    rng = np.random.default_rng(0)
+    X = 0.3 * rng.normal(size=(400, 8))
+    y = (3 * X @ rng.normal(size=(8, 2)) + rng.gumbel(size=(400, 2))).argmax(axis=1)
+    clf = unfit.LinearSVC(method, l2=1e-3, tol=TOL, dtype="float64").fit(X, y)
+    found = []
+    for _ in range(40):
+        left = np.flatnonzero(clf.remaining_)
+        clf.unlearn(rng.choice(left, rng.integers(1, 8), replace=False))
+        found.append(residual(clf))
+    assert max(found[3:]) <= 10 * STREAM_TOLERANCE * TOL
+
+
+@pytest.mark.parametrize("method", ["fisher", "influence"])
+@pytest.mark.parametrize("kind", ["sparse", "more columns than rows"])
+def test_rows_without_sums_are_followed_too(method: str, kind: str) -> None:
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((100, 5) if kind == "sparse" else (90, 400)) / 10
+    X[rng.random(X.shape) < 0.5] = 0.0
+    y = X[:, 0] + 0.05 * rng.standard_normal(len(X)) > 0
+    rows = csr_array(X) if kind == "sparse" else X
+    clf = unfit.LogisticRegression(method, l2=1e-3, tol=TOL, dtype="float64").fit(rows, y)
+    for i in range(20):
+        clf.unlearn([i])
+        if i:
+            assert residual(clf) <= STREAM_TOLERANCE * TOL
+
+
+@pytest.mark.parametrize("method", ["fisher", "influence", "newton", "retrain"])
+def test_a_column_that_nobody_has_a_value_in_any_more_has_no_weight(method: str) -> None:
+    X, y = rows_of(20)
+    X[:, 3] = X[:, 5] = 0.0
+    X[[7, 9], 3], X[[7, 8], 5] = 0.4, 0.3
+    weight = np.ones(len(y))
+    weight[8] = 0.0  # does not count
+    clf = unfit.LogisticRegression(method, l2=1e-3, dtype="float64")
+    clf.fit(X, y, sample_weight=weight)
+    clf.unlearn([7])
+    assert clf.coef_[0, 3] != 0
+    assert clf.coef_[0, 5] == 0
+    clf.unlearn([9, 100])
+    assert clf.coef_[0, 3] == clf.coef_[0, 5] == 0
+    clf.unlearn([11])
+    assert clf.coef_[0, 3] == clf.coef_[0, 5] == 0
+    assert np.count_nonzero(clf.coef_) == 18

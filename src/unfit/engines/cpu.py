@@ -14,6 +14,7 @@ from unfit.core import deleted_sums, objective, replay, sgd
 from unfit.core.class_split import ClassSplit
 from unfit.core.dual import WIDE_FROM, Gram
 from unfit.core.factors import Factor
+from unfit.core.kernels.columns import emptied, first_witnesses
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
 from unfit.core.objective import Products, Rows, longest_square
@@ -39,10 +40,13 @@ class CpuEngine(Engine):
         self._layout: tuple[np.ndarray, Layout] | None = None
         self._gram: Gram | None = None  # of rows that are fewer than columns
         self._packing: Packing | None = None  # where many passes are to come
+        self._witnesses: np.ndarray | None = None  # of each column, a row with a value in it
 
     def shared(self) -> Self:
         other = super().shared()
         other._layout = None
+        if self._witnesses is not None:
+            other._witnesses = self._witnesses.copy()
         return other
 
     def copied(self) -> Self:
@@ -77,6 +81,16 @@ class CpuEngine(Engine):
 
     def take(self, rows: np.ndarray) -> Rows:
         return self.rows.take(rows)
+
+    def emptied_columns(self, rows: np.ndarray) -> np.ndarray:
+        counts = self.remaining
+        if self.sample_weight is not None:
+            counts = counts & (self.sample_weight > 0)
+        if self._witnesses is None:
+            self._witnesses = np.empty(self.rows.X.shape[1], np.intp)
+            first_witnesses(self.rows.X, counts, self._witnesses)
+        found = np.empty(len(self._witnesses), np.intp)
+        return found[: emptied(self.rows.X, counts, np.sort(rows), self._witnesses, found)]
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return deleted_sums.sums_of_rows(self.rows, rows, W)

@@ -560,9 +560,10 @@ def moved(
 
 
 def without_traces(state: State, method: Method, columns: np.ndarray) -> State:
-    """The weights of columns in which nobody has a value are zero, as a training makes them, and
-    not what a step has left of them; noise hides that anyway."""
-    if len(columns) == 0 or method.settings.sigma > 0:
+    """The weights of columns in which nobody has a value are zero, as a training makes them (but
+    for SGD's, which keep of their start what the penalty has not taken), and not what a step has
+    left of them; noise hides that anyway."""
+    if len(columns) == 0 or method.settings.sigma > 0 or method.solver == "sgd":
         return state
     weights = state.weights.copy()
     weights[:, columns] = 0.0

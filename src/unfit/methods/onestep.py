@@ -49,7 +49,8 @@ from unfit.methods.few_rows import (
     solved,
 )
 from unfit.methods.foresight import WORTH_FROM, Foreseen, Foresight
-from unfit.methods.minimum import Objective
+from unfit.methods.guides import guide_without
+from unfit.methods.minimum import Objective, minimize
 from unfit.methods.stream import Departure, Direction, Stream
 
 STREAM_TOLERANCE = 10.0  # of a stream's residual, in units of the tolerance of training
@@ -126,9 +127,7 @@ class OneStep(Method):
         if len(deleted) == 0:
             return state
         if state.stream is not None and self._streams(len(deleted)):
-            followed = self._followed(state, state.stream, data, deleted)
-            if followed is not None:
-                return followed
+            return self._followed(state, state.stream, data, deleted)
         at = state
         if state.kept_centre is not None:
             at = state.at(state.centre, None)
@@ -171,7 +170,8 @@ class OneStep(Method):
             except TooFar:  # too far away, or too ill-conditioned for float32's sums to lead
                 pass
         weights, noise = self._measured(W, objective, of_deleted, batch)
-        return moved(at, weights, left), noise
+        first = len(batch.gone) == 0 and self._streams(m)
+        return moved(at, weights, left, stream=Stream() if first else None), noise
 
     def _measured(
         self, W: np.ndarray, objective: Objective, of_deleted: np.ndarray, batch: _Batch
@@ -209,24 +209,26 @@ class OneStep(Method):
         plain = self.settings.sigma == 0 and self.solver != "sgd" and not self._refines
         return plain and (size is None or m <= size)
 
-    def _followed(
-        self, state: State, stream: Stream, data: Engine, deleted: np.ndarray
-    ) -> State | None:
-        """One more request of a stream, with new sums if they are due; None where so much leaves
-        that no sums lead to the rest."""
+    def _followed(self, state: State, stream: Stream, data: Engine, deleted: np.ndarray) -> State:
+        """One more request of a stream, with new sums if they are due. Where there are none, or so
+        much leaves that none lead to the rest, it is minimised from where the weights are."""
         tol = STREAM_TOLERANCE * self.settings.tol
         asked = Departure(data, deleted, state.centre, self.along, tol)
         try:
             weights, stream = stream.answered(asked)
         except TooFar:
             renewed = self.prepare(replace(state, stream=None), data).statistics
-            if renewed is None:
-                return None
             try:
                 weights, stream = Stream(statistics=renewed).answered(asked)
             except TooFar:
-                return None
+                return self._minimised(state, data, deleted, tol)
         return moved(state, weights, state.n - len(deleted), stream=stream)
+
+    def _minimised(self, state: State, data: Engine, deleted: np.ndarray, tol: float) -> State:
+        guide, kept = guide_without(state, data, deleted, self.penalty(data))
+        objective = self.objective(data, data.without(deleted))
+        found = minimize(objective, tol, start=state.centre, guide=guide)
+        return moved(state, found.weights, state.n - len(deleted), kept, stream=Stream())
 
     def _stepped(
         self,
