@@ -11,15 +11,14 @@ import numpy as np
 import pytest
 from numba import njit
 
+from unfit.core.kernels.atomics import CACHE_LINE, zeros_on_lines
 from unfit.core.kernels.parallel import (
-    CACHE_LINE,
     available_threads,
     meet,
     new_meeting,
     run_parts,
     run_threads,
     threads_and_parts,
-    zeros_on_lines,
 )
 
 
@@ -98,6 +97,28 @@ def test_threads_are_kept_and_hold_nothing():
     gc.collect()
     assert rows() is None
     assert used()[0] == first
+
+
+@pytest.mark.parametrize("callers", [1, 3])
+def test_no_call_is_lost_whether_threads_look_for_work_or_sleep(callers):
+    """Pauses about as long as a thread looks for work: the next call comes as it goes to sleep."""
+    done = np.zeros(callers, np.int64)
+
+    def calls(caller):
+        rng = np.random.default_rng(caller)
+        for pause in rng.uniform(0, 3e-4, 400):
+            seen = []
+            run_threads(seen.append, 3)
+            assert sorted(seen) == [0, 1, 2]
+            done[caller] += 1
+            threading.Event().wait(pause if pause > 1e-4 else 0)
+
+    running = [threading.Thread(target=calls, args=(caller,)) for caller in range(callers)]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join()
+    assert (done == 400).all()
 
 
 def test_callers_at_the_same_time_do_not_share_a_thread():

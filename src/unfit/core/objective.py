@@ -19,14 +19,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
-from unfit.core.kernels.parallel import (
-    CACHE_LINE,
-    available_threads,
-    run_parts,
-    run_threads,
-    threads_and_parts,
-)
+from unfit.core.kernels.parallel import available_threads, run_parts, run_threads, threads_and_parts
 from unfit.core.kernels.rows import RowArrays
 from unfit.core.kernels.sums import add_value_gradient, add_weighted_products
 from unfit.core.kernels.vectors import squares_of_rows

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.packed import (
     Packed,
     add_packed_value_gradient,
@@ -17,7 +18,7 @@ from unfit.core.kernels.packed import (
     fill_usual,
     pack_numbers,
 )
-from unfit.core.kernels.parallel import CACHE_LINE, run_parts, threads_and_parts
+from unfit.core.kernels.parallel import run_parts, threads_and_parts
 from unfit.core.objective import Rows, positive_codes
 
 MOST_COLUMNS = 1 << 16  # whose numbers fit 16 bits

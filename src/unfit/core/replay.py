@@ -9,13 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unfit.core.kernels.atomics import zeros_on_lines
 from unfit.core.kernels.lbfgs import MEMORY
-from unfit.core.kernels.parallel import (
-    available_threads,
-    new_meeting,
-    run_threads,
-    zeros_on_lines,
-)
+from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
 from unfit.core.kernels.replay import (
     CURVATURE_FLOOR,
     GONE,

@@ -12,12 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unfit.core.kernels.parallel import (
-    available_threads,
-    new_meeting,
-    run_threads,
-    zeros_on_lines,
-)
+from unfit.core.kernels.atomics import zeros_on_lines
+from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
 from unfit.core.kernels.rows import PaddedRows
 from unfit.core.kernels.schedule import window_rows
 from unfit.core.kernels.sgd import Steps, sgd_kernel

@@ -14,9 +14,10 @@ from unfit.core import deleted_sums, objective, replay, sgd
 from unfit.core.class_split import ClassSplit
 from unfit.core.dual import WIDE_FROM, Gram
 from unfit.core.factors import Factor
+from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.columns import emptied, first_witnesses
 from unfit.core.kernels.narrow import NARROW
-from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
+from unfit.core.kernels.parallel import VECTOR
 from unfit.core.objective import Products, Rows, longest_square
 from unfit.core.packed_rows import Packing
 from unfit.core.penalty import Ridge

@@ -9,15 +9,9 @@ rows over FLUSH of them, float64 across.
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.margin import CompiledLoss, curvature, slope
-from unfit.core.kernels.parallel import (
-    CACHE_LINE,
-    KERNEL,
-    VECTOR,
-    available_threads,
-    prefetch,
-    run_threads,
-)
+from unfit.core.kernels.parallel import KERNEL, VECTOR, available_threads, prefetch, run_threads
 from unfit.core.kernels.rows import (
     BLOCK,
     FLUSH,

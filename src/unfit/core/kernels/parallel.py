@@ -5,14 +5,12 @@ at a spin barrier after each step. A parallel region per step would cost more th
 of short rows does. Knows nothing of ours.
 """
 
-import math
 import os
 import sys
 import threading
-from _thread import LockType, allocate_lock
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,14 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from unfit.core.kernels.workers import Work, Worker, borrowed, cores_beside_caller
+from unfit.core.kernels.atomics import (
+    CACHE_LINE,
+    add_and_get,
+    read,
+    yield_core,
+    zeros_on_lines,
+)
+from unfit.core.kernels.workers import Task, borrowed, cores_beside_caller
 
 FASTMATH = {
     "reassoc",
@@ -30,7 +35,6 @@ FASTMATH = {
     "nsz",
 }  # sums may be reordered; NaN and infinity stay visible
 KERNEL = {"nogil": True, "cache": True, "fastmath": FASTMATH, "error_model": "numpy"}
-CACHE_LINE = 64
 SHORT = 512  # columns up to which one core is enough for BLAS
 _PARTS = 4  # of shared work, for each thread
 VECTOR = 32  # bytes of a vector register; rows are laid out in whole ones
@@ -100,30 +104,19 @@ def run_threads(
             if meeting is not None:
                 meeting[0] = 1 << 62
 
-    def work_of(thread: int, worker: Worker, done: LockType) -> Work:
-        def work() -> None:
-            guarded(thread)
-            worker.put_back()
-            done.release()
-
-        return work
-
-    cores = cores_beside_caller(threads) if threads > 1 else None
-    running: list[LockType] = []
+    cores = cores_beside_caller(threads)
+    running: list[Task] = []
     whole = False
     try:
         for thread in range(1, threads):
-            worker, done = borrowed(), allocate_lock()
-            done.acquire()
-            worker.begin(work_of(thread, worker, done), cores)
-            running.append(done)
+            running.append(borrowed().begin(partial(guarded, thread), cores))
         guarded(0)
         whole = True
     finally:
         if not whole and meeting is not None:  # Ctrl-C struck before the kernel was entered
             meeting[0] = 1 << 62
-        for done in running:
-            done.acquire()
+        for task in running:
+            task.wait()
     if failures:
         raise failures[0]
 
@@ -148,45 +141,9 @@ def run_parts(body: Callable[[int], None], parts: int, threads: int) -> None:
     run_threads(take, threads)
 
 
-def zeros_on_lines(shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
-    """Zeros that begin with a cache line. NumPy's begin anywhere, so that a line may hold the end
-    of one thread's numbers and the beginning of another's, and goes back and forth between them."""
-    nbytes = math.prod(shape) * np.dtype(dtype).itemsize
-    memory = np.zeros(nbytes + CACHE_LINE, np.uint8)
-    start = -memory.ctypes.data % CACHE_LINE
-    return memory[start : start + nbytes].view(dtype).reshape(shape)
-
-
 def new_meeting() -> np.ndarray:
     """A fresh barrier counter, alone on its cache line."""
     return zeros_on_lines((CACHE_LINE // 8,), np.int64)
-
-
-@intrinsic
-def _add_and_get(typingctx, array):
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.atomic_rmw("add", data, ir.Constant(ir.IntType(64), 1), "seq_cst")
-
-    return types.int64(array), codegen
-
-
-@intrinsic
-def _read(typingctx, array):
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        return builder.load_atomic(data, "acquire", 8)
-
-    return types.int64(array), codegen
-
-
-@intrinsic
-def _yield_core(typingctx):
-    def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.IntType(32), [])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-
-    return types.int32(), codegen
 
 
 @intrinsic
@@ -208,9 +165,9 @@ def prefetch(typingctx, array, index):
 @njit(nogil=True, cache=True)
 def meet(counter: np.ndarray, target: int) -> None:
     """Wait until `target` arrivals were counted in all; spins first, then yields the core."""
-    _add_and_get(counter)
+    add_and_get(counter)
     spins = 0
-    while _read(counter) < target:
+    while read(counter) < target:
         spins += 1
         if spins > 4096:
-            _yield_core()
+            yield_core()

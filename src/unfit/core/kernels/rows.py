@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.margin import CompiledLoss, slopes_inplace
-from unfit.core.kernels.parallel import CACHE_LINE, KERNEL, prefetch
+from unfit.core.kernels.parallel import KERNEL, prefetch
 from unfit.core.kernels.simd import add4, dot4
 
 BLOCK = 32  # at most so many rows wait, margins known, for their gradient to be added

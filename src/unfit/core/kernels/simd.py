@@ -11,7 +11,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from unfit.core.kernels.parallel import CACHE_LINE, VECTOR
+from unfit.core.kernels.atomics import CACHE_LINE
+from unfit.core.kernels.parallel import VECTOR
 
 _FAST = ("reassoc", "contract", "nsz", "arcp")
 

@@ -1,20 +1,32 @@
-"""Threads that sleep until there is work, and then run beside the caller and never on its core.
+"""Threads that wait for work, and then run beside the caller and never on its core.
 
 The scheduler may put a thread that was started or woken on the very core of whoever calls, where it
 waits until the caller's own share is done: a pass over the rows then takes twice as long. On a
 virtual machine whose kernel packs threads together that was so for every second pass. Threads are
 therefore kept, and barred from the caller's core before they are woken. Which of the other cores
-they run on is left to the scheduler. Knows nothing of ours.
+they run on is left to the scheduler.
+
+To wake a thread that sleeps takes as long as a product of some hundred columns. So whoever waits,
+a thread for its next work or a caller for the threads beside it, first looks for a while (a tenth
+of a millisecond or so), yielding its core to whoever wants it, and only then sleeps. Threads of
+BLAS look for tens of milliseconds and yield to nobody.
 """
 
 import ctypes
 import os
-from _thread import allocate_lock, get_native_id, start_new_thread
+from _thread import LockType, allocate_lock, get_native_id, start_new_thread
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from unfit.core.kernels.atomics import CACHE_LINE, compare_and_set, wait_for, zeros_on_lines
+
 Work = Callable[[], None]
+_LOOKS = 200  # before it sleeps: a third of a microsecond each, or longer where cores are busy
+_ASLEEP, _LOOKING, _CALLED = 0, 1, 2
 
 _idle: deque["Worker"] = deque()
 if hasattr(os, "register_at_fork"):  # threads are not copied into a child process
@@ -27,14 +39,35 @@ if hasattr(os, "sched_setaffinity"):
     _current_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 
+def _number() -> np.ndarray:
+    """A number that threads share, alone on its cache line."""
+    return zeros_on_lines((CACHE_LINE // 8,), np.int64)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work that a thread does. done: released when it is; before that `rounds`, which counts what
+    the thread has done, comes to `round`."""
+
+    done: LockType
+    rounds: np.ndarray
+    round: int
+
+    def wait(self) -> None:
+        wait_for(self.rounds, self.round, _LOOKS)
+        self.done.acquire()
+
+
 class Worker:
     """One such thread. It belongs to whoever has borrowed it, until its work is done."""
 
     def __init__(self) -> None:
         self._wake, started = allocate_lock(), allocate_lock()
-        self._work: Work | None = None
+        self._work: tuple[Work, LockType] | None = None
         self._cores: frozenset[int] | None = None  # those it is held to; None: all
         self._thread = 0
+        self._state, self._rounds = _number(), _number()
+        self._state[0] = _LOOKING
         for lock in (self._wake, started):
             lock.acquire()
 
@@ -42,31 +75,41 @@ class Worker:
             self._thread = get_native_id()
             started.release()
             while True:
-                self._wake.acquire()
+                called = wait_for(self._state, _CALLED, _LOOKS)
+                if not called and compare_and_set(self._state, _LOOKING, _ASLEEP):
+                    self._wake.acquire()
                 self._do()
 
         start_new_thread(serve, ())
         started.acquire()
 
     def _do(self) -> None:
-        """In a frame of its own: no row is held by a thread that sleeps."""
-        work, self._work = self._work, None
-        assert work is not None
+        """In a frame of its own: no row is held by a thread that waits."""
+        assert self._work is not None
+        (work, done), self._work = self._work, None
+        self._state[0] = _LOOKING
         work()
+        del work
+        _idle.append(self)
+        done.release()
+        self._rounds[0] += 1
 
-    def begin(self, work: Work, cores: frozenset[int] | None) -> None:
-        """Wake it on one of these cores. The work ends with `put_back` and must not raise."""
+    def begin(self, work: Work, cores: frozenset[int] | None) -> Task:
+        """Have it done on one of these cores. The work must not raise."""
         if cores is not None and cores != self._cores:
             try:
                 os.sched_setaffinity(self._thread, cores)
                 self._cores = cores
             except OSError:  # not allowed here: the scheduler's choice, then
                 pass
-        self._work = work
-        self._wake.release()
-
-    def put_back(self) -> None:
-        _idle.append(self)
+        done = allocate_lock()
+        done.acquire()
+        task = Task(done, self._rounds, int(self._rounds[0]) + 1)
+        self._work = work, done
+        if not compare_and_set(self._state, _LOOKING, _CALLED):  # it sleeps
+            self._state[0] = _CALLED
+            self._wake.release()
+        return task
 
 
 def borrowed() -> Worker:
