@@ -13,9 +13,14 @@ import draw_engines
 
 
 def test_the_points_of_the_gpu_are_those_of_its_page() -> None:
-    page = draw_engines.GPU_PAGE.read_text()
-    for kind, value in draw_engines.of_gpu().items():
-        assert f"| {draw_engines.OF_GPU[kind]} | {1e3 * value:.3g} ms |" in page
+    page, found = draw_engines.GPU_PAGE.read_text(), draw_engines.of_gpu()
+    for one in found:
+        of_gradient, of_hessian = one["seconds"]["torch"].values()
+        shown = f"| {1e3 * of_gradient:.3g} ms | {1e3 * of_hessian:.3g} ms |"
+        assert f"| {one['n']:,} x {one['columns']:,} {shown}" in page
+    shapes = {(one["n"], one["columns"]) for one in found}
+    assert shapes >= {(n, draw_engines.COLUMNS) for n in draw_engines.SIZES}
+    assert shapes >= {(draw_engines.ROWS, width) for width in draw_engines.WIDTHS}
 
 
 @pytest.mark.slow

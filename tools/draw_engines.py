@@ -3,7 +3,7 @@
     python tools/draw_engines.py measure FILE      engines `cpu` and `dask` (two workers), here
     python tools/draw_engines.py draw FILE         docs/engines.png, with the GPU's figures
 
-The GPU's are read from docs/scaling-gpu.md, where tools/gpu_bench.py has left them: of one size.
+The GPU's are read from docs/scaling-gpu.md, where `tools/gpu_bench.py --only sizes` has left them.
 """
 
 import argparse
@@ -20,13 +20,15 @@ from unfit.core.objective import Rows
 from unfit.engines import Dask
 from unfit.engines.base import Engine, make_engine
 
-COLUMNS, ROWS = 50, 400_000
+COLUMNS, ROWS = 50, 400_000  # as in tools/gpu_bench.py
 SIZES = (250_000, 1_000_000, 4_000_000)  # rows of 50 columns
 WIDTHS = (50, 200, 800, 2_000)  # columns of 400,000 rows
 HESSIANS_UP_TO = 800  # columns: beyond, one takes half a minute on two cores
 GPU_PAGE = Path(__file__).parent.parent / "docs" / "scaling-gpu.md"
-OF_GPU = {"gradient": "value and gradient, float64 sums", "hessian": "Hessian sum, float32"}
+OF_GPU = re.compile(r"^\| ([\d,]+) x ([\d,]+) \| ([\d.]+) ms \| ([\d.]+) ms \|", re.MULTILINE)
 STYLES = {"gradient": "-", "hessian": "--"}
+COLORS = {"cpu": "tab:blue", "dask": "tab:orange", "torch": "tab:green"}
+TITLES = {"torch": "torch, H200"}
 NAMES = {"gradient": "values and gradients", "hessian": "Hessian"}
 
 
@@ -67,14 +69,13 @@ def measure() -> list[dict[str, Any]]:
     return found
 
 
-def of_gpu() -> dict[str, float]:
-    """What tools/gpu_bench.py has measured, for 400,000 rows of 2,000 columns."""
-    text, found = GPU_PAGE.read_text(), {}
-    for kind, line in OF_GPU.items():
-        match = re.search(rf"^\| {re.escape(line)} \| ([0-9.]+) ms \|", text, re.MULTILINE)
-        if match is None:
-            raise SystemExit(f"{GPU_PAGE.name} has no line {line!r}")
-        found[kind] = float(match[1]) / 1e3
+def of_gpu() -> list[dict[str, Any]]:
+    """The same of the engine `torch`, as tools/gpu_bench.py has measured it."""
+    found = []
+    for match in OF_GPU.findall(GPU_PAGE.read_text()):
+        n, columns = (int(number.replace(",", "")) for number in match[:2])
+        taken = dict(zip(STYLES, (float(number) / 1e3 for number in match[2:]), strict=True))
+        found.append({"n": n, "columns": columns, "seconds": {"torch": taken}})
     return found
 
 
@@ -87,22 +88,19 @@ def draw(found: list[dict[str, Any]], to: Path) -> None:
     figure, (left, right) = pyplot.subplots(
         1, 2, figsize=(9.5, 3.8), layout="constrained", sharey=True
     )
+    found = found + of_gpu()
     sides = (
-        (left, "n", [one for one in found if one["n"] != ROWS]),
+        (left, "n", [one for one in found if one["columns"] == COLUMNS and one["n"] != ROWS]),
         (right, "columns", [one for one in found if one["n"] == ROWS]),
     )
     for axes, along, some in sides:
-        for name, color in (("cpu", "tab:blue"), ("dask", "tab:orange")):
+        for name, color in COLORS.items():
             for kind, style in STYLES.items():
-                there = [one for one in some if kind in one["seconds"][name]]
+                there = [one for one in some if kind in one["seconds"].get(name, {})]
                 x = [one[along] for one in there]
                 y = [one["seconds"][name][kind] for one in there]
-                label = f"{name}: {NAMES[kind]}"
+                label = f"{TITLES.get(name, name)}: {NAMES[kind]}"
                 axes.loglog(x, y, style, marker="o", markersize=4, color=color, label=label)
-    for kind, value in of_gpu().items():
-        marker = "*" if kind == "gradient" else "P"
-        label = f"torch, H200: {NAMES[kind]}"
-        right.loglog([2_000], [value], marker, color="tab:green", markersize=9, label=label)
     left.set_xlabel(f"rows, of {COLUMNS} columns")
     right.set_xlabel(f"columns, of {ROWS:,} rows")
     left.set_ylabel("seconds of a pass")
