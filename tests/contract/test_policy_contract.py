@@ -55,6 +55,14 @@ class Blind(AccuracyFloor):
 
 
 @dataclass(frozen=True)
+class Hasty(AccuracyFloor):
+    """Takes an accuracy that was not measured for a low one."""
+
+    def measure(self, facts: Facts) -> float:
+        return facts.accuracy or 0.0
+
+
+@dataclass(frozen=True)
 class Telling(Never):
     """Names the classes that are gone."""
 
@@ -77,6 +85,7 @@ class Bare(Never):
     [
         (Moody, AssertionError, "differently on the same facts"),
         (Blind, TypeError, "not supported"),
+        (Hasty, AssertionError, "retrains although nothing was measured"),
         (Telling, AssertionError, "a class that may be erased"),
         (Unexplained, AssertionError, "no title"),
         (Bare, AssertionError, "threshold has no help"),
