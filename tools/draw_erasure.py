@@ -190,12 +190,14 @@ def picture(trace: Trace) -> str:
     )
 
 
+def counted(trace: Trace) -> str:
+    """How many files there are, and which of them the limit of the tests counts."""
+    down = f"{len(trace.way)} on the way down, from the {DOWN[0]} to the {DOWN[-1]}"
+    return f"{len(trace.files)} files: {down}, and {len(trace.files) - len(trace.way)} beside it"
+
+
 def _heading(trace: Trace) -> str:
-    beside = len(trace.files) - len(trace.way)
-    text = (
-        f"One erasure: {len(trace.way)} files on the way down and {beside} beside it, numbered as "
-        "they are first entered"
-    )
+    text = f"One erasure passes {counted(trace)}, numbered as they are first entered"
     return f'<text x="8" y="20" font-size="14" font-weight="bold">{text}</text>'
 
 
@@ -246,10 +248,9 @@ def _arrows(trace: Trace, rooms: list[str], y: float) -> list[str]:
 
 def listing(trace: Trace) -> str:
     """A line for each room: its files in the order they are first entered."""
-    beside = len(trace.files) - len(trace.way)
     lines = [
-        f"{len(trace.way)} files are on the way down and {beside} beside it, numbered in the order "
-        "they are first entered:",
+        f"An erasure passes {counted(trace)} (kernels, store, data and what is shared).",
+        "They are numbered in the order they are first entered:",
         "",
     ]
     for room in ROOMS:

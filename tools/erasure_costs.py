@@ -6,7 +6,7 @@ Patients of the Diabetes data leave one at a time; each is an erasure from the c
 bytes purged. OTHER is a folder with another checkout and its .venv: it erases the same patients
 from a workspace of its own, by turns with this one, so that both see the same machine; a rest comes
 before each turn, for threads of BLAS that the other one has left spinning. --quick: made-up
-patients. Prints Markdown: medians in milliseconds, and what was counted for each erasure.
+patients. Prints Markdown: a table of medians in milliseconds, and one of what was counted.
 """
 
 import argparse
@@ -166,10 +166,8 @@ def steps_of(one: dict[str, Any]) -> dict[str, float]:
 
 
 def show(found: list[list[dict[str, Any]]]) -> None:
-    """A table, this checkout first."""
-    names = ["this", "other"][: len(found)]
-    print(f"| milliseconds, median of {len(found[0])} | {' | '.join(names)} |")
-    print(f"|---|{'--:|' * len(found)}")
+    """A table of times and one of counts, this checkout first."""
+    _head(f"milliseconds, median of {len(found[0])}", len(found))
     each = [[steps_of(one) for one in runs] for runs in found]
     for key, said in STEPS.items():
         if any(key in steps for runs in each for steps in runs):
@@ -178,6 +176,8 @@ def show(found: list[list[dict[str, Any]]]) -> None:
     for key, said in (("seconds", "to the commit"), ("whole", "**whole**")):
         row = [1e3 * statistics.median(one[key] for one in runs) for runs in found]
         print(f"| {said} | {' | '.join(f'{ms:.1f}' for ms in row)} |")
+    print()
+    _head(f"counts, mean of {len(found[0])}", len(found))
     for key, said in COUNTS.items():
         row = [statistics.mean(one[key] for one in runs) for runs in found]
         print(f"| {said} | {' | '.join(f'{n:.1f}' for n in row)} |")
@@ -188,6 +188,11 @@ def show(found: list[list[dict[str, Any]]]) -> None:
             print(
                 f"\nThis takes {ratio:.2f} of the other's time, {said}, median over the patients."
             )
+
+
+def _head(title: str, checkouts: int) -> None:
+    print(f"| {title} | {' | '.join(['this', 'other'][:checkouts])} |")
+    print(f"|---|{'--:|' * checkouts}")
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ def kept(values: list) -> Ids:
 
 
 def test_blanks_are_what_python_strips() -> None:
+    """The store trims ids by `str.strip`, since it does not know data.ids."""
     every = (chr(i) for i in range(0x110000) if not 0xD800 <= i < 0xE000)
     assert sorted(c for c in every if not c.strip()) == sorted(BLANKS)
 

@@ -7,8 +7,9 @@ has a plain default that it may do better. engines.sgd has what an engine may la
 
 A package adds an engine by an entry point of the group "unfit.engines", whose class is called as
 `engine(rows, n_classes)`. Which one is used is for the machine to say: the environment variable
-UNFIT_ENGINE, or `engine` of an estimator; engines.auto chooses for "auto". `make_engine` is the
-only place that names one. May know core.
+UNFIT_ENGINE, `engine` of an estimator, or [engine] in unfit.toml; engines.auto chooses for "auto".
+`make_engine` makes the one of a name. One with settings is made by whoever has them: that is `Dask`
+by the workspace's session. May know core.
 """
 
 import logging

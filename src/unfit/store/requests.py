@@ -69,7 +69,7 @@ class Requests:
         """
         digest = self._database.digest
         fingerprint = digest(*sorted(f"{kind}\0{value}" for kind, value in ids))
-        named = [(kind, value, digest(kind, value.strip())) for kind, value in ids]
+        named = [(kind, value, digest(kind, _bare(value))) for kind, value in ids]
         with self._database.queueing(lasting=lasting) as connection:
             found = connection.execute(self._known, {"key": key}).first()
             if found is not None:
@@ -89,8 +89,8 @@ class Requests:
                 submitted_by=by,
             )
             rows = (
-                {"request_id": id, "kind": kind, "value": value, "digest": digest}
-                for kind, value, digest in named
+                {"request_id": id, "kind": kind, "value": value, "digest": of_id}
+                for kind, value, of_id in named
             )
             insert_rows(connection, items, rows)
             return id
@@ -182,7 +182,7 @@ class Requests:
         ]
 
     def _names(self, kind: IdKind, value: str) -> sa.ColumnElement[bool]:
-        digests = [self._database.digest(kind, text) for text in (value, value.strip())]
+        digests = [self._database.digest(kind, text) for text in (value, _bare(value))]
         named = items.c.digest.in_(digests) | ((items.c.kind == kind) & (items.c.value == value))
         return requests.c.id.in_(sa.select(items.c.request_id).where(named))
 
@@ -217,6 +217,12 @@ class Requests:
         for part in chunks([row.id for row in found]):
             connection.execute(_DROP_VALUES, {"some": part})
         return [row.value for row in found]
+
+
+def _bare(text: str) -> str:
+    """An id without the blanks around it, as `data.ids.trim` gives it, which the store does not
+    know."""
+    return text.strip()
 
 
 def _unmatched() -> sa.Update:

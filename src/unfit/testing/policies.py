@@ -9,9 +9,12 @@ if TYPE_CHECKING:
 
 
 def check_policy(policy: "type[Policy]") -> None:
-    """The contract of a policy: it is explained, it is pure, and it decides whatever is known."""
+    """The contract of a policy: it is explained, it is pure, and it decides whatever is known.
+
+    Where nothing was measured and no row has gone, it does not retrain, unless it stands `alone`.
+    """
     from unfit.knobs import knobs
-    from unfit.lifecycle.policy import Verdict
+    from unfit.lifecycle.policy import Facts, Verdict
 
     name = policy.__name__
     assert is_dataclass(policy), f"{name} is not a dataclass"
@@ -31,6 +34,8 @@ def check_policy(policy: "type[Policy]") -> None:
         assert _is_line(verdict.reason), f"the reason of {name} is not one line"
         assert SECRET not in verdict.reason, f"{name} names a class that may be erased"
         assert policy().decide(facts) == verdict, f"{name} decides differently on the same facts"
+    unmeasured = made.decide(Facts(rows=1000, deleted=0))
+    assert policy.alone or not unmeasured.retrain, f"{name} retrains although nothing was measured"
 
 
 SECRET = "a class with a telling name"

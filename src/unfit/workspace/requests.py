@@ -21,7 +21,8 @@ class Selection:
     """Which rows a request names.
 
     outcomes: for each id, what becomes of it and how many rows it has. ids: those that have rows,
-    for the deletion list. digests: of everybody who is forgotten, to be kept.
+    for the deletion list. digests: of everybody who is forgotten, to be kept. subjects: how many
+    ids have rows, those of single rows among them.
     """
 
     positions: np.ndarray

@@ -42,8 +42,9 @@ class Trained:
 class Forgotten:
     """What `forget` answers. dry_run: nothing changed; seconds and estimate are expected.
 
-    seconds: from the request being taken to the commit that puts it in force, as the version's
-    record has it (None: not measured, not known). purge_seconds: of the purge after that.
+    subjects: how many of the ids had rows here, ids of single rows among them. seconds: from the
+    request being taken to the commit that puts it in force, as the version's record has it (None:
+    not measured, not known). purge_seconds: of the purge after that.
     """
 
     key: str

@@ -78,7 +78,7 @@ def rows_to_train(session: Session, dataset: Dataset, live: np.ndarray) -> RowsT
     n = dataset.n_train
     train, test = np.flatnonzero(live[:n]), n + np.flatnonzero(live[n:])
     rows = RowsToTrain(raw=dataset.raw(), train=train, test=test)
-    rows.require_trainable(session.config.roles.label)
+    rows.require_trainable(session.config.roles.label, new_split=False)
     return rows
 
 

@@ -76,8 +76,8 @@ class RowsToTrain:
         texts = (self.raw.label_texts[i] for i in used)
         return sorted(text for text in texts if text is not None)
 
-    def require_trainable(self, label: str) -> None:
-        """label: the name of the column."""
+    def require_trainable(self, label: str, *, new_split: bool) -> None:
+        """label: the name of the column. new_split: whether subjects are held out anew."""
         n = len(self.classes)
         if n < 2:
             raise CannotTrain(
@@ -85,9 +85,14 @@ class RowsToTrain:
                 "rows; a classifier needs two"
             )
         if len(self.test) == 0:
-            raise CannotTrain(
-                "no subject is held out for testing; raise split.test_share, or bring more people"
-            )
+            if new_split:
+                remedy = "raise split.test_share, or bring more people"
+            else:
+                remedy = (
+                    "a retraining keeps the split, so make a new workspace, with a larger "
+                    "--test-share of `unfit init`"
+                )
+            raise CannotTrain(f"no subject is held out for testing; {remedy}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -356,7 +361,7 @@ def _read_source(training: Training, listed: Content) -> SourceRead:
         left_out = _listed_positions(raw, listed, session)
         train, test = split(raw, config.split.test_share, config.split.seed, left_out)
         rows = RowsToTrain(raw=raw, train=train, test=test)
-        rows.require_trainable(roles.label)
+        rows.require_trainable(roles.label, new_split=True)
         with watch.phase("encode"):
             written = training.write(rows, folder)
     return SourceRead(written=written, left_out=len(left_out), intake=intake)

@@ -129,10 +129,6 @@ class DaskEngine(Engine):
         return len(self._shards.numbers_of(rows))
 
     @property
-    def n_shards(self) -> int:
-        return len(self._shards.ranges)
-
-    @property
     def shards_mapped(self) -> int:
         """How often a worker has mapped a shard, so far."""
         return self._shards.loads
