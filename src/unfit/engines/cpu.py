@@ -90,8 +90,8 @@ class CpuEngine(Engine):
         if self._witnesses is None:
             self._witnesses = np.empty(self.rows.X.shape[1], np.intp)
             first_witnesses(self.rows.X, counts, self._witnesses)
-        found = np.empty(len(self._witnesses), np.intp)
-        return found[: emptied(self.rows.X, counts, np.sort(rows), self._witnesses, found)]
+        found, leaving = np.empty(len(self._witnesses), np.intp), np.sort(rows)
+        return found[: emptied(self.rows.X, counts, leaving, self._witnesses, found)]
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return deleted_sums.sums_of_rows(self.rows, rows, W)
