@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression as Theirs
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -173,6 +174,35 @@ def test_the_rows_are_kept_by_reference_and_never_written(cancer):
     X.flags.writeable = False
     clf = model().fit(X, cancer[1]).unlearn([1, 2])
     assert clf._data.rows.X is X
+
+
+def test_what_remains_is_told_as_it_was(cancer):
+    """A mask that somebody keeps does not change with the next request."""
+    clf = model().fit(*cancer)
+    before = clf.remaining_
+    clf.unlearn([0])
+    assert before.all()
+    assert not clf.remaining_[0]
+    with pytest.raises(ValueError, match="read-only"):
+        before[0] = False
+
+
+@pytest.mark.parametrize("kind", [unfit.LogisticRegression, unfit.RidgeClassifier, unfit.LinearSVC])
+def test_a_notebook_shows_every_kind_of_model(cancer, kind):
+    clf = kind()
+    for shown in (clf, clf.fit(*cancer), clf.without_data()):
+        assert kind.__name__ in shown._repr_html_()
+
+
+def test_attributes_that_need_rows_are_absent_without_them(cancer):
+    bare = model().fit(*cancer).without_data()
+    for name in ("remaining_", "engine_", "engine_reason_"):
+        assert not hasattr(bare, name)
+        with pytest.raises(ValueError, match=f"{name} needs the rows of fit, and this copy has"):
+            getattr(bare, name)
+        assert not hasattr(model(), name)
+        with pytest.raises(NotFittedError):
+            getattr(model(), name)
 
 
 def test_random_state_of_every_kind(cancer):

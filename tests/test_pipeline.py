@@ -143,6 +143,13 @@ def test_without_data(rows):
     for verb in ("unlearn", "audit", "prepare"):
         with pytest.raises(ValueError, match=f"{verb} needs the rows"):
             getattr(bare, verb)(*([[1]] if verb == "unlearn" else []))
+    assert not hasattr(bare, "remaining_")
+
+
+def test_a_notebook_shows_a_pipeline(rows):
+    pipe = pipeline(StandardScaler())
+    for shown in (pipe, pipe.fit(*rows), pipe.without_data()):
+        assert "LogisticRegression" in shown._repr_html_()
 
 
 def test_a_frame_with_categories_and_labels(rows):

@@ -34,6 +34,10 @@ class TooLarge(CannotTrain, FloatingPointError):
         )
 
 
+class NoRows(UnfitError, AttributeError):
+    """A model without rows, asked for what needs them; an attribute that is such is none."""
+
+
 class Damaged(UnfitError):
     """A file of the workspace that is not as it was written."""
 

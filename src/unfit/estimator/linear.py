@@ -268,11 +268,13 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     @property
     def engine_(self) -> str:
         """The engine that holds the rows."""
+        self._require_rows("engine_")
         return self._data.name
 
     @property
     def engine_reason_(self) -> str:
         """Why engine="auto" chose it, in a sentence; empty where it was named."""
+        self._require_rows("engine_reason_")
         return self._data.reason
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
