@@ -7,6 +7,7 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -85,8 +86,36 @@ def test_a_weight_of_zero_is_no_row(seed, kind, more):
     same(weighted, kind(**parameters).fit(np.delete(X, absent, 0), np.delete(y, absent)))
     before = weighted.coef_.copy()
     weighted.unlearn(absent)
-    np.testing.assert_allclose(weighted.coef_, before, atol=1e-8)
+    np.testing.assert_array_equal(weighted.coef_, before)
     assert weighted.n_remaining_ == int(times.sum())
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+@pytest.mark.parametrize("more", [{}, {"sigma": 0.01}, {"method": "newton"}, {"epsilon": 1.0}])
+def test_to_forget_rows_of_weight_zero_publishes_nothing_new(kind, more):
+    X, y = table(0)
+    X[4] *= 100  # the longest row, and of no weight
+    weights = np.ones(80)
+    weights[[3, 4, 5]] = 0
+    clf = unfit.LogisticRegression(l2=1e-2, **more).fit(kind(X), y, weights)
+    clf.unlearn([3]).unlearn([20])  # as the first request, and within a stream of them
+    before, certified = clf.coef_.copy(), clf.certificate_
+    clf.unlearn([4, 5])
+    np.testing.assert_array_equal(clf.coef_, before)
+    assert clf.n_remaining_ == 76
+    assert not clf.remaining_[[3, 4, 5]].any()
+    with pytest.raises(ValueError, match=r"rows \[4\] were forgotten already"):
+        clf.unlearn([4])
+    if certified is not None:
+        now = clf.certificate_
+        assert (now.rows, now.deleted) == (76, 4)
+        assert (now.mu, now.releases, now.joint_mu) == (
+            certified.mu, certified.releases, certified.joint_mu,
+        )  # fmt: skip
+        rest = np.delete(X, [3, 4, 5, 20], axis=0)
+        assert clf._releases.certifier.radius <= 1.1 * np.sqrt((rest**2).sum(axis=1).max() + 1)
+    clf.unlearn([30])
+    assert clf.audit().outcome == "forgotten"
 
 
 @pytest.mark.parametrize("method", METHODS)

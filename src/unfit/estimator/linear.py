@@ -1,5 +1,6 @@
 """A linear classifier that can forget: `fit` and `unlearn`."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -244,6 +245,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         deleted = self._request(rows)
         if len(deleted) == 0:
             return self
+        if self._data.weight_of(deleted) == 0:
+            self._forget_weightless(deleted)
+            return self
         before, read = self._state, self._data.rows_read
         state = self._fitted.unlearn(before, self._data, deleted, self._rng)
         if self._releases is not None:
@@ -256,6 +260,19 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         self._class_counts = self._class_counts - leaving
         self._activate(state)
         return self
+
+    def _forget_weightless(self, deleted: np.ndarray) -> None:
+        """Forget rows of weight 0, which the model does not know: neither its weights nor their
+        noise changes, and a release with its certificate stands as it is, of fewer rows."""
+        m, known, certificate = len(deleted), self._state.statistics, self.certificate_
+        known = None if known is None else replace(known, n=known.n - m)
+        self._data.forget(deleted)
+        self._state = replace(self._state, n=self._state.n - m, statistics=known)
+        if self._releases is not None and certificate is not None:
+            gone = certificate.deleted + m
+            self.certificate_ = replace(certificate, rows=self._state.n, deleted=gone)
+            found = self._releases.of_rows(self._data)  # without them, if they were the longest
+            self._releases = found.prepared(self._state, self._data)
 
     def prepare(self) -> Self:
         """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
