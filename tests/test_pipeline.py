@@ -236,6 +236,18 @@ def test_it_is_scikit_learns_otherwise(rows):
     assert skipping.unlearn([0]).n_remaining_ == 299
 
 
+def test_a_fit_that_fails_leaves_the_fitted_pipeline_as_it_was(rows):
+    X, y = rows
+    pipe = pipeline(StandardScaler(), unfit.MaxNormScaler()).fit(X, y).unlearn([17])
+    before = pipe.predict_proba(X)
+    with pytest.raises(ValueError, match="one class only"):
+        pipe.fit(1000 * X + 5, np.zeros(len(y)))
+    np.testing.assert_array_equal(pipe.predict_proba(X), before)
+    assert pipe.unlearn([18]).audit().passed
+    scaler = pipe.steps[0][1]
+    assert pipe.fit(1000 * X, y).steps[0][1] is scaler  # in place, as scikit-learn does
+
+
 @pytest.mark.parametrize(
     ("scaled", "sign"),
     [

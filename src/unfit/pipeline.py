@@ -143,12 +143,24 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
             )
         if routed:
             _require_unweighted(self.steps[:-1])
-        super().fit(X, y, **params)
+        self._fit_all(X, y, params)
         n = _num_samples(X)
         weights = self._classifier._data.sample_weight
         self._raw, self._labels = RawRows(X, y, np.arange(n), n, weights), Labels.of(X, y)
         self._classifier._steps_forget = True
         return self
+
+    def _fit_all(self, X: Any, y: Any, params: dict[str, Any]) -> None:
+        """As scikit-learn, which fits steps in place; where one fails, a pipeline that was fitted
+        before is as it was. The classifier sees to that itself."""
+        fitted = self.__sklearn_is_fitted__()
+        before = [(name, deepcopy(step)) for name, step in self.steps[:-1]] if fitted else None
+        try:
+            super().fit(X, y, **params)
+        except BaseException:
+            if before is not None:
+                self.steps = [*before, self.steps[-1]]
+            raise
 
     def unlearn(self, rows: ArrayLike) -> Self:
         """Forget rows of the X of fit, in every step; `rows` as in LogisticRegression.unlearn.
