@@ -201,6 +201,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
                 f"l2={self.l2:g} and C={self.C:g} both say how strong the penalty is: l2 for each "
                 "row, C for all of them as scikit-learn does; give one"
             )
+        unnamed = [name for name in self.options or {} if not isinstance(name, str)]
+        if unnamed:
+            raise ValueError(f"options go by their names, as texts; got {unnamed[0]!r}")
         settings = Settings(
             **{name: getattr(self, name) for name in OFFERED},
             options=tuple(sorted((self.options or {}).items())),
