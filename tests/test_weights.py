@@ -236,7 +236,13 @@ def test_balanced_weights_count_sample_weights():
         (np.r_[np.ones(7), -1, np.ones(72)], "row 7 has -1"),
         (np.r_[np.ones(9), np.nan, np.ones(70)], "row 9 has nan"),
         (np.r_[np.inf, np.ones(79)], "row 0 has inf"),
-        (["heavy"] * 80, "must hold numbers"),
+        (["heavy"] * 80, "must hold real numbers"),
+        (np.full(80, 1j), "must hold real numbers"),
+        (
+            np.full(80, 1e300),
+            r"weight of row 0 is 1e\+300, .* between 1e-100 and 1e\+100",
+        ),
+        (np.r_[0, 1e-200, np.ones(78)], "the sample weight of row 1 is 1e-200"),
         (np.zeros(80), "all sample weights are zero"),
     ],
 )
@@ -268,12 +274,23 @@ def test_a_class_without_weight_is_refused():
         ({0: -1.0}, "class 0 has -1"),
         ({1: 0.0}, "class 1 has 0"),
         ({1: np.inf}, "class 1 has inf"),
+        ({0: "heavy"}, "must hold numbers; class 0 has 'heavy'"),
+        ({0: None}, "must hold numbers; class 0 has None"),
+        ({1: 1e300}, r"the weight of class 1 is 1e\+300, .* divide all weights by the same number"),
     ],
 )
 def test_bad_class_weights_are_named(class_weight, message):
     X, y = table(0)
     with pytest.raises(ValueError, match=message):
         unfit.LogisticRegression(class_weight=class_weight).fit(X, y)
+
+
+def test_products_of_weights_that_are_too_large_are_named():
+    X, y = table(0)
+    clf = unfit.LogisticRegression(class_weight={1: 1e60})
+    with pytest.raises(ValueError, match=r"weight of row 1 times that of its class is 1e\+1"):
+        clf.fit(X, y, np.where(np.arange(80) == 1, 1e60, 1))
+    assert not hasattr(clf, "classes_")
 
 
 @pytest.mark.parametrize("parameters", [{"method": "deltagrad"}, {"solver": "sgd"}])
