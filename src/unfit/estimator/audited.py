@@ -11,7 +11,7 @@ from unfit.audit import Attack, Audit, Claim, Effort, Question, attack, compare
 from unfit.certify import ReleaseTest
 from unfit.certify.shadow_models import SPLITS, TARGETS, Size
 from unfit.core.objective import Rows
-from unfit.core.sparse_rows import make_rows
+from unfit.core.sparse_rows import check_form, make_rows
 from unfit.estimator.fitted import FittedModel
 from unfit.methods import METHODS, Method, State
 from unfit.progress import ProgressCallback
@@ -71,6 +71,7 @@ class AuditedModel(FittedModel):
         return self._data.take(np.flatnonzero(self._data.remaining))
 
     def _test_rows(self, X: ArrayLike, y: ArrayLike | None) -> Rows:
+        check_form(X)
         X_test = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         labels = column_or_1d(y)
         if len(labels) != X_test.shape[0]:

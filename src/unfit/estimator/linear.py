@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unfit.certify import Promise, Releases, certified_settings
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predicted_classes
-from unfit.core.sparse_rows import make_rows
+from unfit.core.sparse_rows import check_form, make_rows
 from unfit.engines.base import Engine, MakeEngine, make_engine
 from unfit.estimator.audited import AuditedModel
 from unfit.estimator.collections import labels_of, note_columns, written_rows
@@ -166,6 +166,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         rows that are not in memory."""
         written = written_rows(X, self.engine, np.dtype(self._dtype))
         if written is None:
+            check_form(X)
             matrix, labels = validate_data(
                 self,
                 X,
@@ -300,6 +301,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""
         check_is_fitted(self)
+        check_form(X)
         rows = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         scores = margins(rows, self._state.weights)
         return scores[:, 0] if len(self.classes_) == 2 else scores
