@@ -273,6 +273,31 @@ def test_rows_too_long_for_sgd_are_said_to_be_so(solver):
     assert slow.fit(4 * X, y).score(4 * X, y) > best - 0.03
 
 
+def test_a_replay_without_a_bound_on_its_steps_is_warned_of(cancer):
+    X, y = cancer
+    for kind in (unfit.RidgeClassifier, unfit.LinearSVC):
+        clf = kind("deltagrad", **QUICK, learning_rate=0.3)
+        with pytest.warns(unfit.UnboundedReplayWarning, match="may end farther from a retraining"):
+            clf.fit(X, y)
+        clf.set_params(period=1).fit(X, y)  # without a warning, as all other tests
+    model("deltagrad").fit(X, y)
+
+
+def test_a_short_replay_needs_a_short_period():
+    """What docs/estimator.md says of 100 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 5)) / 4
+    y = (X[:, 0] + 0.3 * rng.standard_normal(100) > 0).astype(int)
+
+    def left(period):
+        clf = unfit.LogisticRegression("deltagrad", period=period, random_state=0)
+        return clf.fit(X, y).unlearn([1, 2, 3]).audit().influence_left
+
+    assert left(50) > 0.5
+    assert left(10) < 0.02
+    assert left(2) < 0.001
+
+
 def test_the_largest_curvature_is_that_of_the_hessian():
     rng = np.random.default_rng(0)
     for scale in (0.1, 1.0, 30.0):
