@@ -5,9 +5,11 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
 
 import unfit
+from unfit.errors import CannotTrain
 from unfit.methods import METHODS
 
 
@@ -187,3 +189,80 @@ def test_sgd_that_diverges_says_so():
     X = 1e4 * rng.standard_normal((50, 3))
     with pytest.raises(FloatingPointError, match="diverged; lower learning_rate"):
         model(solver="sgd", learning_rate=1e300, epochs=50, dtype="float64").fit(X, X[:, 0] > 0)
+
+
+@pytest.mark.parametrize("method", ["fisher", "influence", "newton", "retrain"])
+@pytest.mark.parametrize(
+    ("scale", "dtype", "sparse"),
+    [(1e20, "float32", False), (1e160, "float64", False), (1e200, "float64", True)],
+)
+def test_rows_that_are_too_large_to_be_summed_are_refused(rows, method, scale, dtype, sparse):
+    X, y = rows
+    X = csr_array(X * scale) if sparse else X * scale
+    clf = model(method, dtype=dtype)
+    with pytest.raises(CannotTrain, match=r"sums over them are not finite numbers; scale the rows"):
+        clf.fit(X, y)
+    assert not hasattr(clf, "classes_")
+
+
+def test_a_step_that_is_not_finite_changes_nothing(rows, monkeypatch):
+    clf = model(l2=1e-2).fit(*rows)
+    before = clf.coef_.copy()
+    with monkeypatch.context() as m:
+        m.setattr(
+            METHODS["fisher"], "step", lambda self, weights, *_: np.full_like(weights, np.nan)
+        )
+        with pytest.raises(CannotTrain, match="not finite numbers"):
+            clf.unlearn([5])
+    np.testing.assert_array_equal(clf.coef_, before)
+    assert clf.unlearn([5]).n_remaining_ == 59
+
+
+def test_a_guide_that_float32_cannot_hold_does_not_lead(rows):
+    """Rows of length 1e100: the inverse Hessian is 0 in float32, and the gradient infinite."""
+    X, y = rows[0] * 1e100, (rows[0][:, 0] + rows[0][:, 1] ** 2 > 0.5).astype(int)
+    exact = {"dtype": "float64", "fit_intercept": False, "l2": 1e198, "tol": 1e90}
+    clf = unfit.LogisticRegression("newton", **exact).fit(X, y).unlearn([1, 2])
+    again = unfit.LogisticRegression("retrain", **exact)
+    again.fit(np.delete(X, [1, 2], axis=0), np.delete(y, [1, 2]))
+    np.testing.assert_allclose(clf.coef_, again.coef_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (lambda y: (y == "yes").astype(int), r"y holds numbers .* the classes of fit are texts"),
+        (lambda y: np.char.upper(y.astype(str)), r"none of the classes of fit, which are \['no'"),
+        (lambda y: np.where(np.arange(len(y)) == 7, None, y), "row 7 of y has no label"),
+        (lambda y: np.where(np.arange(len(y)) == 7, np.nan, y), "row 7 of y has no label"),
+        (lambda y: y[:-1], "X has 60 rows but y has 59"),
+        (lambda y: y.reshape(30, 2), "1d array"),
+    ],
+)
+def test_labels_that_an_audit_cannot_use(rows, labels, words):
+    X, y = rows
+    clf = model(l2=1e-2).fit(X, y).unlearn([5])
+    with pytest.raises(ValueError, match=words):
+        clf.audit(X, labels(y))
+    numbers = model(l2=1e-2).fit(X, (y == "yes").astype(int))
+    with pytest.raises(ValueError, match="y holds texts"):
+        numbers.audit(X, (y == "yes").astype(int).astype(str))
+    with pytest.raises(ValueError, match="row 0 of y has no label"):
+        numbers.audit(X, np.full(60, np.nan))
+    some_unknown = np.where(np.arange(60) == 9, "new", y)
+    assert clf.audit(X, some_unknown).accuracy_updated == clf.score(X, some_unknown)
+
+
+def test_arguments_of_the_wrong_kind_are_named(rows):
+    with pytest.raises(ValueError, match="options go by their names, as texts; got 1"):
+        model("newton", options={1: 1, "steps": 1}).fit(*rows)
+    clf = model(l2=1e-2).fit(*rows)
+    for arguments, words in (
+        ({"draws": 1.5}, "draws must be a whole number, got 1.5"),
+        ({"draws": 0}, "draws must be >= 1, got 0"),
+        ({"threshold": "a"}, "threshold must be >= 0, got 'a'"),
+        ({"threshold": np.nan}, "threshold must be >= 0, got nan"),
+        ({"attack": True, "targets": "a"}, "targets must be a whole number, got 'a'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            clf.audit(**arguments)

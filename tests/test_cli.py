@@ -142,6 +142,35 @@ def test_messages_name_the_option_that_puts_it_right(ready, tmp_path):
         assert "unfit.toml" not in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["export", "-o", "."], "{here} is a folder; name a file to write"),
+        (["export", "-o", "m.npz"], "a zip file: name it .zip, and not .npz"),
+        (["export", "-o", "m.json"], "a zip file: name it .zip, and not .json"),
+        (["export", "-o", "/proc/m.zip"], ": /proc/m.zip; nothing was changed"),
+        (["predict", "{people}", "-o", "/proc/x.csv"], ": /proc/x.csv; nothing was changed"),
+        (["predict", "{people}", "-o", "d.csv"], "{here}/d.csv is a folder; name a file to write"),
+    ],
+)
+def test_files_that_cannot_be_written_are_named_in_full(
+    ready, tmp_path, monkeypatch, command, words
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").mkdir()
+    names = {"here": tmp_path, "people": ready / "people.csv"}
+    result = ask(ready, *(word.format(**names) for word in command))
+    assert result.exit_code == 2
+    assert words.format(**names) in " ".join(result.output.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["d.csv"]
+
+
+def test_a_workspace_that_cannot_be_made_is_named_in_full(ready):
+    result = run(app, ["init", str(ready / "people.csv"), "--label", "label", "-w", "/proc/ws"])
+    assert result.exit_code == 2
+    assert ": /proc/ws; nothing was changed" in result.output
+
+
 def test_exit_codes(ready, tmp_path):
     assert ask(ready, "forget", "--subject", "nobody").exit_code == 0
     assert ask(ready, "forget", "--subject", "nobody", "--strict").exit_code == 4

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression as Theirs
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -175,6 +176,35 @@ def test_the_rows_are_kept_by_reference_and_never_written(cancer):
     assert clf._data.rows.X is X
 
 
+def test_what_remains_is_told_as_it_was(cancer):
+    """A mask that somebody keeps does not change with the next request."""
+    clf = model().fit(*cancer)
+    before = clf.remaining_
+    clf.unlearn([0])
+    assert before.all()
+    assert not clf.remaining_[0]
+    with pytest.raises(ValueError, match="read-only"):
+        before[0] = False
+
+
+@pytest.mark.parametrize("kind", [unfit.LogisticRegression, unfit.RidgeClassifier, unfit.LinearSVC])
+def test_a_notebook_shows_every_kind_of_model(cancer, kind):
+    clf = kind()
+    for shown in (clf, clf.fit(*cancer), clf.without_data()):
+        assert kind.__name__ in shown._repr_html_()
+
+
+def test_attributes_that_need_rows_are_absent_without_them(cancer):
+    bare = model().fit(*cancer).without_data()
+    for name in ("remaining_", "engine_", "engine_reason_"):
+        assert not hasattr(bare, name)
+        with pytest.raises(ValueError, match=f"{name} needs the rows of fit, and this copy has"):
+            getattr(bare, name)
+        assert not hasattr(model(), name)
+        with pytest.raises(NotFittedError):
+            getattr(model(), name)
+
+
 def test_random_state_of_every_kind(cancer):
     X, y = cancer
     seeds = [7, np.random.RandomState(7), np.random.default_rng(7), None]
@@ -241,6 +271,31 @@ def test_rows_too_long_for_sgd_are_said_to_be_so(solver):
     assert sgd.fit(short, y).score(short, y) > best - 0.03  # and nothing is said
     slow = clone(sgd).set_params(learning_rate=0.1)
     assert slow.fit(4 * X, y).score(4 * X, y) > best - 0.03
+
+
+def test_a_replay_without_a_bound_on_its_steps_is_warned_of(cancer):
+    X, y = cancer
+    for kind in (unfit.RidgeClassifier, unfit.LinearSVC):
+        clf = kind("deltagrad", **QUICK, learning_rate=0.3)
+        with pytest.warns(unfit.UnboundedReplayWarning, match="may end farther from a retraining"):
+            clf.fit(X, y)
+        clf.set_params(period=1).fit(X, y)  # without a warning, as all other tests
+    model("deltagrad").fit(X, y)
+
+
+def test_a_short_replay_needs_a_short_period():
+    """What docs/estimator.md says of 100 rows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 5)) / 4
+    y = (X[:, 0] + 0.3 * rng.standard_normal(100) > 0).astype(int)
+
+    def left(period):
+        clf = unfit.LogisticRegression("deltagrad", period=period, random_state=0)
+        return clf.fit(X, y).unlearn([1, 2, 3]).audit().influence_left
+
+    assert left(50) > 0.5
+    assert left(10) < 0.02
+    assert left(2) < 0.001
 
 
 def test_the_largest_curvature_is_that_of_the_hessian():

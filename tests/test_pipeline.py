@@ -143,6 +143,13 @@ def test_without_data(rows):
     for verb in ("unlearn", "audit", "prepare"):
         with pytest.raises(ValueError, match=f"{verb} needs the rows"):
             getattr(bare, verb)(*([[1]] if verb == "unlearn" else []))
+    assert not hasattr(bare, "remaining_")
+
+
+def test_a_notebook_shows_a_pipeline(rows):
+    pipe = pipeline(StandardScaler())
+    for shown in (pipe, pipe.fit(*rows), pipe.without_data()):
+        assert "LogisticRegression" in shown._repr_html_()
 
 
 def test_a_frame_with_categories_and_labels(rows):
@@ -229,6 +236,18 @@ def test_it_is_scikit_learns_otherwise(rows):
     assert skipping.unlearn([0]).n_remaining_ == 299
 
 
+def test_a_fit_that_fails_leaves_the_fitted_pipeline_as_it_was(rows):
+    X, y = rows
+    pipe = pipeline(StandardScaler(), unfit.MaxNormScaler()).fit(X, y).unlearn([17])
+    before = pipe.predict_proba(X)
+    with pytest.raises(ValueError, match="one class only"):
+        pipe.fit(1000 * X + 5, np.zeros(len(y)))
+    np.testing.assert_array_equal(pipe.predict_proba(X), before)
+    assert pipe.unlearn([18]).audit().passed
+    scaler = pipe.steps[0][1]
+    assert pipe.fit(1000 * X, y).steps[0][1] is scaler  # in place, as scikit-learn does
+
+
 @pytest.mark.parametrize(
     ("scaled", "sign"),
     [
@@ -238,6 +257,10 @@ def test_it_is_scikit_learns_otherwise(rows):
         (lambda X: X / np.linalg.norm(X, axis=1).max(), "the longest row has length 1"),
         (lambda X: X / np.linalg.norm(X, axis=1, keepdims=True), None),
         (lambda X: X / 512, None),
+        (lambda X: X[:, :1] / np.abs(X[:, 0]).max(), "the longest row has length 1"),
+        (lambda X: (X[:, :1] > 0).astype(float), None),  # yes and no
+        (lambda X: np.eye(4)[np.arange(len(X)) % 4][:, 1:], None),  # categories but the first
+        (lambda X: np.where(X[:, :1] > 0, [1, 0], [0, 0.1]) * [1, 0.5], None),
         (lambda X: np.sign(X - np.median(X, axis=0)), None),
         (lambda X: unfit.MaxNormScaler().fit_transform(X), None),
     ],

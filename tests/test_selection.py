@@ -70,6 +70,16 @@ def test_a_mask_names_rows_by_where_it_is_true(table):
     assert gone(plain.unlearn(mask.reset_index(drop=True))) == expected
 
 
+def test_masks_that_could_have_missing_values_and_empty_requests(table):
+    X, y = table
+    mask = pd.array([False, True, True] + [False] * 57, dtype="boolean")
+    for request in (mask, pd.Index(mask)):
+        assert gone(fitted(X, y).unlearn(request)) == [1, 2]
+    for model in (fitted(X, y), fitted(X.to_numpy(), y.to_numpy())):
+        for nobody in (pd.Index([]), X.index[:0], pd.Series([], dtype=int), mask[:0]):
+            assert gone(model.unlearn(nobody)) == []
+
+
 def test_whole_numbers_are_positions_though_all_are_zero_or_one(table):
     X, y = table
     assert gone(fitted(X, y).unlearn(np.array([0, 1]))) == [0, 1]
@@ -101,6 +111,11 @@ def test_what_could_be_either_is_refused(table):
         (plain, mask, "cannot be compared"),
         (clf, ["a", "b"], "labels of the data frame go into a pandas.Index"),
         (clf, mask.astype("boolean").mask(X["b"] > 1), "missing values"),
+        (
+            clf,
+            pd.array([True, None] + [False] * 58, dtype="boolean"),
+            "the first at position 1; fill",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             model.unlearn(request)

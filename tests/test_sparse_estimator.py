@@ -260,6 +260,28 @@ def test_bad_values_are_refused():
         unfit.LogisticRegression().fit(S, y)
 
 
+@pytest.mark.parametrize("kind", ["csr_array", "csc_array", "csr_matrix"])
+def test_places_outside_the_matrix_are_refused_wherever_rows_are_taken(kind):
+    """SciPy does not look at them, and would read or write beyond its arrays."""
+    X, y = table()
+    clf = unfit.LogisticRegression().fit(getattr(sparse, kind)(X), y)
+    line, other = ("column", "row") if kind == "csc_array" else ("row", "column")
+    for part, at, value, words in (
+        ("indices", 7, 10**6, rf"{line} \d of X has a {other} index outside 0 to"),
+        ("indices", 7, -5, rf"{line} \d of X has a {other} index outside 0 to"),
+        ("indptr", 5, 10**7, f"{line} 5 of X ends before it begins"),
+        ("indptr", -1, 10**7, "end beyond the values that are stored"),
+    ):
+        broken = getattr(sparse, kind)(X)
+        getattr(broken, part)[at] = value
+        for verb in (clf.predict, clf.decision_function, clf.predict_proba):
+            with pytest.raises(ValueError, match=words):
+                verb(broken)
+        for verb in (unfit.LogisticRegression().fit, clf.audit):
+            with pytest.raises(ValueError, match=words):
+                verb(broken, y)
+
+
 def test_a_pipeline_passes_sparse_rows_on():
     X, y = table()
     S = sparse.csr_array(X)

@@ -7,6 +7,7 @@ import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -85,8 +86,36 @@ def test_a_weight_of_zero_is_no_row(seed, kind, more):
     same(weighted, kind(**parameters).fit(np.delete(X, absent, 0), np.delete(y, absent)))
     before = weighted.coef_.copy()
     weighted.unlearn(absent)
-    np.testing.assert_allclose(weighted.coef_, before, atol=1e-8)
+    np.testing.assert_array_equal(weighted.coef_, before)
     assert weighted.n_remaining_ == int(times.sum())
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_array])
+@pytest.mark.parametrize("more", [{}, {"sigma": 0.01}, {"method": "newton"}, {"epsilon": 1.0}])
+def test_to_forget_rows_of_weight_zero_publishes_nothing_new(kind, more):
+    X, y = table(0)
+    X[4] *= 100  # the longest row, and of no weight
+    weights = np.ones(80)
+    weights[[3, 4, 5]] = 0
+    clf = unfit.LogisticRegression(l2=1e-2, **more).fit(kind(X), y, weights)
+    clf.unlearn([3]).unlearn([20])  # as the first request, and within a stream of them
+    before, certified = clf.coef_.copy(), clf.certificate_
+    clf.unlearn([4, 5])
+    np.testing.assert_array_equal(clf.coef_, before)
+    assert clf.n_remaining_ == 76
+    assert not clf.remaining_[[3, 4, 5]].any()
+    with pytest.raises(ValueError, match=r"rows \[4\] were forgotten already"):
+        clf.unlearn([4])
+    if certified is not None:
+        now = clf.certificate_
+        assert (now.rows, now.deleted) == (76, 4)
+        assert (now.mu, now.releases, now.joint_mu) == (
+            certified.mu, certified.releases, certified.joint_mu,
+        )  # fmt: skip
+        rest = np.delete(X, [3, 4, 5, 20], axis=0)
+        assert clf._releases.certifier.radius <= 1.1 * np.sqrt((rest**2).sum(axis=1).max() + 1)
+    clf.unlearn([30])
+    assert clf.audit().outcome == "forgotten"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -207,7 +236,13 @@ def test_balanced_weights_count_sample_weights():
         (np.r_[np.ones(7), -1, np.ones(72)], "row 7 has -1"),
         (np.r_[np.ones(9), np.nan, np.ones(70)], "row 9 has nan"),
         (np.r_[np.inf, np.ones(79)], "row 0 has inf"),
-        (["heavy"] * 80, "must hold numbers"),
+        (["heavy"] * 80, "must hold real numbers"),
+        (np.full(80, 1j), "must hold real numbers"),
+        (
+            np.full(80, 1e300),
+            r"weight of row 0 is 1e\+300, .* between 1e-100 and 1e\+100",
+        ),
+        (np.r_[0, 1e-200, np.ones(78)], "the sample weight of row 1 is 1e-200"),
         (np.zeros(80), "all sample weights are zero"),
     ],
 )
@@ -239,12 +274,23 @@ def test_a_class_without_weight_is_refused():
         ({0: -1.0}, "class 0 has -1"),
         ({1: 0.0}, "class 1 has 0"),
         ({1: np.inf}, "class 1 has inf"),
+        ({0: "heavy"}, "must hold numbers; class 0 has 'heavy'"),
+        ({0: None}, "must hold numbers; class 0 has None"),
+        ({1: 1e300}, r"the weight of class 1 is 1e\+300, .* divide all weights by the same number"),
     ],
 )
 def test_bad_class_weights_are_named(class_weight, message):
     X, y = table(0)
     with pytest.raises(ValueError, match=message):
         unfit.LogisticRegression(class_weight=class_weight).fit(X, y)
+
+
+def test_products_of_weights_that_are_too_large_are_named():
+    X, y = table(0)
+    clf = unfit.LogisticRegression(class_weight={1: 1e60})
+    with pytest.raises(ValueError, match=r"weight of row 1 times that of its class is 1e\+1"):
+        clf.fit(X, y, np.where(np.arange(80) == 1, 1e60, 1))
+    assert not hasattr(clf, "classes_")
 
 
 @pytest.mark.parametrize("parameters", [{"method": "deltagrad"}, {"solver": "sgd"}])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LogisticRegression,
         RidgeClassifier,
     )
+    from unfit.estimator.training_warnings import UnboundedReplayWarning
     from unfit.fitted_steps import FittedStepWarning
     from unfit.pipeline import Pipeline
     from unfit.step_size import UnscaledRowsWarning
@@ -35,6 +36,7 @@ __all__ = [
     "MaxNormScaler",
     "Pipeline",
     "RidgeClassifier",
+    "UnboundedReplayWarning",
     "UnscaledRowsWarning",
     "Workspace",
     "__version__",
@@ -49,6 +51,7 @@ _HOMES = {
     "MaxNormScaler": "unfit.data.preprocessing",
     "Pipeline": "unfit.pipeline",
     "RidgeClassifier": "unfit.estimator",
+    "UnboundedReplayWarning": "unfit.estimator.training_warnings",
     "UnscaledRowsWarning": "unfit.step_size",
     "Workspace": "unfit.workspace",
 }

@@ -128,7 +128,7 @@ def locked(path: Path, wait: bool = True) -> Iterator[bool]:
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to that becomes `path` if the block succeeds, and is removed if not."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=TEMPORARY, dir=path.parent)
+    handle, name = _aside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
@@ -137,10 +137,26 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         os.chmod(name, 0o600)
         check()
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == name:
+            _about(path, error)
         raise
     sync_folder(path.parent)
+
+
+def _aside(path: Path) -> tuple[int, str]:
+    """A new file beside a path: its handle and its name."""
+    try:
+        return tempfile.mkstemp(prefix=f".{path.name}-", suffix=TEMPORARY, dir=path.parent)
+    except OSError as error:
+        _about(path, error)
+        raise
+
+
+def _about(path: Path, error: OSError) -> None:
+    """Have an error name the file that was to be written, and not the one beside it."""
+    error.filename, error.filename2 = str(path), None
 
 
 def write(path: Path, content: bytes) -> None:
@@ -154,7 +170,7 @@ def write_hashed(path: Path, content: bytes) -> None:
     if path.exists():  # and may be in use
         write(path, content)
         return
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=TEMPORARY, dir=path.parent)
+    handle, name = _aside(path)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)

@@ -24,6 +24,20 @@ class CannotTrain(UnfitError):
     """Rows or settings from which no model can be made."""
 
 
+class TooLarge(CannotTrain, FloatingPointError):
+    """Rows or weights whose sums no floating-point number holds."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the rows or their weights are too large: sums over them are not finite numbers; scale "
+            "the rows (unfit.MaxNormScaler), or use dtype='float64'"
+        )
+
+
+class NoRows(UnfitError, AttributeError):
+    """A model without rows, asked for what needs them; an attribute that is such is none."""
+
+
 class Damaged(UnfitError):
     """A file of the workspace that is not as it was written."""
 

@@ -42,12 +42,19 @@ def sign_of_fitted_step(X: Any) -> str | None:
                 return f"column {j} has {what}"
     one = 1 + 4 * float(np.finfo(X.dtype).eps)
     lengths = np.linalg.norm(sample, axis=1)
-    if lengths.max() <= one and lengths.min() < 2 - one:
+    if lengths.max() <= one and lengths[lengths > 0].min(initial=np.inf) < 2 - one:
         squares = np.einsum("ij,ij->i", X, X)
-        longest = np.linalg.norm(X[squares.argmax()].astype(np.float64))
-        if 2 - one <= longest <= one:
+        longest = X[squares.argmax()].astype(np.float64)
+        if 2 - one <= np.linalg.norm(longest) <= one and not _is_code(longest, sample):
             return "the longest row has length 1"
     return None
+
+
+def _is_code(row: np.ndarray, sample: np.ndarray) -> bool:
+    """A single 1 among zeros, in a column of few values: a category, or yes and no. Rows of such
+    have length 1 without anybody's doing."""
+    places = np.flatnonzero(row)
+    return len(places) == 1 and row[places[0]] == 1.0 and bool(_coded(sample[:, places])[0])
 
 
 def _sign_in_lengths(squares: np.ndarray, dtype: np.dtype) -> str | None:

@@ -22,6 +22,7 @@ from unfit.audit import Audit
 from unfit.audit.verdict import Outcome
 from unfit.core.sparse_rows import make_rows
 from unfit.engines.base import Engine, make_engine
+from unfit.errors import NoRows
 from unfit.estimator import LinearClassifier
 from unfit.selection import Labels, positions, without_unused
 
@@ -142,12 +143,24 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
             )
         if routed:
             _require_unweighted(self.steps[:-1])
-        super().fit(X, y, **params)
+        self._fit_all(X, y, params)
         n = _num_samples(X)
         weights = self._classifier._data.sample_weight
         self._raw, self._labels = RawRows(X, y, np.arange(n), n, weights), Labels.of(X, y)
         self._classifier._steps_forget = True
         return self
+
+    def _fit_all(self, X: Any, y: Any, params: dict[str, Any]) -> None:
+        """As scikit-learn, which fits steps in place; where one fails, a pipeline that was fitted
+        before is as it was. The classifier sees to that itself."""
+        fitted = self.__sklearn_is_fitted__()
+        before = [(name, deepcopy(step)) for name, step in self.steps[:-1]] if fitted else None
+        try:
+            super().fit(X, y, **params)
+        except BaseException:
+            if before is not None:
+                self.steps = [*before, self.steps[-1]]
+            raise
 
     def unlearn(self, rows: ArrayLike) -> Self:
         """Forget rows of the X of fit, in every step; `rows` as in LogisticRegression.unlearn.
@@ -156,10 +169,10 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         """
         self._require_rows("unlearn")
         final = self._classifier
-        deleted = final._request(positions(rows, self._labels, final.remaining_))
+        deleted = final._request(positions(rows, self._labels, final._data.remaining))
         if len(deleted) == 0:
             return self
-        remaining = final.remaining_.copy()
+        remaining = final._data.remaining.copy()
         remaining[deleted] = False
         left = self._raw.of_rows(remaining)
         before = [(name, _fresh(step)) for name, step in self.steps[:-1]]
@@ -185,7 +198,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         """
         self._require_rows("audit")
         final = self._classifier
-        remaining = self._raw.of_rows(final.remaining_)
+        remaining = self._raw.of_rows(final._data.remaining)
         remembering = _differing(self.steps[:-1], remaining)
         probe = object.__new__(type(final))
         probe.__dict__.update(final.__dict__)
@@ -205,7 +218,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         old = final._data
         rows = make_rows(X, codes, old.intercept, old.loss, self._raw.weights)
         data = make_engine(rows, len(final.classes_), places=known, name=old.made_by)
-        data.forget(np.flatnonzero(known & ~final.remaining_))
+        data.forget(np.flatnonzero(known & ~final._data.remaining))
         return data
 
     def _before(self, X: Any) -> Any:
@@ -216,7 +229,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
 
     @property
     def remaining_(self) -> np.ndarray:
-        """Mask over the rows of fit: True where the row is still in the model."""
+        """Mask over the rows of fit: True where the row is in the model as it is now. A copy."""
         return self._classifier.remaining_
 
     @property
@@ -242,7 +255,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         check_is_fitted(self)
         self._classifier._require_rows(verb)
         if not hasattr(self, "_raw"):
-            raise ValueError(f"{verb} needs the raw rows of fit, and this pipeline has none")
+            raise NoRows(f"{verb} needs the raw rows of fit, and this pipeline has none")
 
     def __copy__(self) -> Self:
         """A copy of its own: two models never share the mask of what remains."""
@@ -252,7 +265,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         """What a pickle holds: of rows and labels those that remain."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "_raw" in state:
-            remaining = self._classifier.remaining_
+            remaining = self._classifier._data.remaining
             state["_raw"] = self._raw.of_rows(remaining)
             state["_labels"] = None if self._labels is None else self._labels.of_rows(remaining)
         return state

@@ -88,8 +88,11 @@ def positions(rows: ArrayLike, labels: Labels | None, remaining: np.ndarray) -> 
     n = len(remaining)
     pandas = sys.modules.get("pandas")
     if pandas is not None:
+        listed = pandas.Series | pandas.Index | pandas.api.extensions.ExtensionArray
+        if isinstance(rows, listed) and len(rows) == 0:
+            return np.empty(0, np.intp)
         if isinstance(rows, pandas.Series):
-            if rows.dtype == bool or str(rows.dtype) == "boolean":
+            if _is_mask(rows):
                 return _of_series(rows, labels, n)
             raise ValueError(
                 "a Series can hold positions or labels; give positions as rows.to_numpy(), or "
@@ -97,13 +100,16 @@ def positions(rows: ArrayLike, labels: Labels | None, remaining: np.ndarray) -> 
             )
         if isinstance(rows, pandas.DataFrame):
             raise ValueError("give the rows to forget by their labels: frame.index")
-        if isinstance(rows, pandas.Index) and rows.dtype != bool:
+        if isinstance(rows, pandas.Index) and not _is_mask(rows):
             if labels is None:
                 raise ValueError(
                     "an Index holds labels, but the X of fit had none; give positions as a NumPy "
                     "array, or fit the data frame itself"
                 )
             return labels.find(rows, remaining)
+        if isinstance(rows, listed) and _is_mask(rows):
+            _require_filled(rows)
+            return _of_mask(rows.to_numpy(dtype=bool), n)
     asked = np.asarray(rows)
     if asked.size == 0:
         return np.empty(0, np.intp)
@@ -123,6 +129,20 @@ def positions(rows: ArrayLike, labels: Labels | None, remaining: np.ndarray) -> 
     return asked.astype(np.intp, copy=False)
 
 
+def _is_mask(values: Any) -> bool:
+    """Whether pandas' values are booleans, of a kind that can be missing or not."""
+    return str(values.dtype) in ("bool", "boolean", "bool[pyarrow]")
+
+
+def _require_filled(mask: Any) -> None:
+    missing = np.flatnonzero(mask.isna())
+    if len(missing):
+        raise ValueError(
+            f"the mask has missing values, the first at position {missing[0]}; fill them with "
+            "False or True"
+        )
+
+
 def _of_mask(mask: np.ndarray, n: int) -> np.ndarray:
     if len(mask) != n:
         raise ValueError(
@@ -132,8 +152,7 @@ def _of_mask(mask: np.ndarray, n: int) -> np.ndarray:
 
 
 def _of_series(mask: Any, labels: Labels | None, n: int) -> np.ndarray:
-    if mask.isna().any():
-        raise ValueError("the mask has missing values; fill them with False or True")
+    _require_filled(mask)
     if labels is not None and _reordered(mask.index, labels.index):
         mask = mask.reindex(labels.index)
     plain = _of_mask(mask.to_numpy(dtype=bool), n)

@@ -63,7 +63,7 @@ def errors() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise typer.Exit(0) from None
     except OSError as error:
-        where = f": {Path(error.filename).name}" if error.filename else ""
+        where = f": {os.path.abspath(error.filename)}" if isinstance(error.filename, str) else ""
         typer.echo(f"unfit: {error.strerror or error}{where}; nothing was changed", err=True)
         raise typer.Exit(2) from None
     except MemoryError:
@@ -114,7 +114,9 @@ def print_json(content: dict[str, Any]) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Refuse a file to write whose folder does not exist, before any work is done."""
+    """Refuse a file to write that is a folder or lies in none, before any work is done."""
+    if path.is_dir():
+        raise BadInput(f"{path.absolute()} is a folder; name a file to write")
     if not path.resolve().parent.is_dir():
         raise BadInput(f"there is no folder {path.parent} to put {path.name} in")
 

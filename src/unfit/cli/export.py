@@ -25,10 +25,15 @@ def export(
     A copy does not forget: whoever is erased later is still in it.
     """
     from unfit import disk
+    from unfit.errors import BadInput
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(workspace)) as ws:
         require_folder(output)
+        if output.suffix.lower() not in ("", ".zip"):
+            raise BadInput(
+                f"an exported model is a zip file: name it .zip, and not {output.suffix}"
+            )
         version, content = ws.export()
         disk.write(output, content)
     if as_json:

@@ -1,6 +1,7 @@
 """Weights of classes: given by name, or such that every class weighs the same."""
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ def named_weights(given: Mapping[Any, float], classes: list[Any]) -> np.ndarray:
             f"class_weight names {_some(unknown)}, which y does not hold; its classes are "
             f"{_some(classes)}"
         )
+    for name, weight in given.items():
+        if not isinstance(weight, Real):
+            raise ValueError(f"class_weight must hold numbers; class {name!r} has {weight!r}")
     found = np.array([float(given.get(name, 1.0)) for name in classes])
     wrong = np.flatnonzero(~(np.isfinite(found) & (found > 0)))
     if len(wrong):

@@ -2,8 +2,8 @@
 
 `Inverse` and `Spectrum` are made ahead of time, and then answer for the rows that remain when some
 leave: H - U^T U - shift I, where the rows of U are sqrt(curvature) x and the shift is the
-regulariser that leaves with them, one number or one a column. Knows core.noise, core.penalty and
-core.kernels.
+regulariser that leaves with them, one number or one a column. Knows core.noise, core.penalty,
+core.kernels and errors.
 """
 
 from abc import ABC, abstractmethod
@@ -24,6 +24,7 @@ from unfit.core.noise import (
     inverse_fourth_root_times,
 )
 from unfit.core.penalty import Ridge
+from unfit.errors import TooLarge
 
 VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
@@ -33,6 +34,7 @@ _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
 _REFINED = 1e-11  # of what is refined, relative to what it is added to
 _LEADS = 0.3  # a guide must shrink the residual at least so much
 _SMALL = 1024  # columns up to which twice the operations are better than SciPy's threads
+_TINY = np.finfo(np.float32).tiny
 _NOTHING = np.zeros((0, 0))
 
 Product = Callable[[np.ndarray], np.ndarray]
@@ -79,11 +81,16 @@ class Cholesky(Factor):
     def of(cls, hessian: np.ndarray) -> "Cholesky":
         # NumPy's LAPACK, as the sums: SciPy's brings threads of its own that fight with NumPy's.
         try:
-            return cls(np.linalg.cholesky(hessian), hessian)
+            lower = np.linalg.cholesky(hessian)
         except np.linalg.LinAlgError as failure:
+            if not np.isfinite(hessian).all():
+                raise TooLarge from None
             raise np.linalg.LinAlgError(
                 "the Hessian is not positive definite; raise l2 or lower C"
             ) from failure
+        if not np.isfinite(lower.diagonal()).all():
+            raise TooLarge
+        return cls(lower, hessian)
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         return np.asarray(lapack.dpotrs(self.lower.T, rhs, lower=0)[0])
@@ -109,6 +116,12 @@ class Inverse(Kept):
             inverse = lapack.dpotri(factor.lower.T, lower=0, overwrite_c=1)[0]
         inverse = np.triu(inverse) + np.triu(inverse, 1).T
         return cls(hessian, inverse, inverse.astype(np.float32))
+
+    @property
+    def fits_float32(self) -> bool:
+        """Whether the rough copy is one: of rows longer than 1e19 it is zero."""
+        diagonal = self.rough.diagonal()
+        return bool((diagonal >= _TINY).all() and np.isfinite(diagonal).all())
 
     def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> "DowndatedInverse":
         rough = U.dtype == np.float32 or contraction <= 1e-4

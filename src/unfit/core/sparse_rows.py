@@ -186,6 +186,14 @@ def _canonical(X: Any) -> Any:
     return X
 
 
+def check_form(X: Any) -> None:
+    """A sentence where a matrix that SciPy keeps compressed names places outside itself, where
+    SciPy would read without looking. Anything else passes."""
+    if sparse.issparse(X) and X.format in ("csr", "csc"):
+        _check_places(X)
+        _check_range(X.indptr, X.indices[: int(X.indptr[-1])], X)
+
+
 def sparse_rows(X: Any, like: Rows) -> SparseRows:
     """Rows of a CSR matrix, with the codes, intercept and loss of others; its form is checked.
 
@@ -197,7 +205,7 @@ def sparse_rows(X: Any, like: Rows) -> SparseRows:
     stored = int(X.indptr[-1])  # SciPy's arrays may be longer
     data, indices = X.data[:stored], X.indices[:stored]
     if indices.dtype != np.int32 and p < SMALL_INDEX:
-        _check_range(X.indptr, indices, p)
+        _check_range(X.indptr, indices, X)
         indices = indices.astype(np.int32)
     indptr = X.indptr.astype(np.int64, copy=False)
     row, what = first_disorder(indptr, indices, p)
@@ -225,23 +233,32 @@ def stored_rows(
 
 
 def _check_places(X: Any) -> None:
-    """That every row ends after it begins, and the last one within what is stored."""
+    """That every row ends after it begins, and the last one within what is stored; columns, where
+    those are what is compressed."""
+    (line, _), (n, _) = _lines(X)
     indptr = X.indptr
-    if len(indptr) != X.shape[0] + 1 or indptr[0] != 0:
-        raise BadInput(f"X.indptr does not tell where {X.shape[0]} rows begin and end")
+    if len(indptr) != n + 1 or indptr[0] != 0:
+        raise BadInput(f"X.indptr does not tell where {n} {line}s begin and end")
     backwards = np.flatnonzero(indptr[1:] < indptr[:-1])
     if backwards.size:
-        raise BadInput(f"row {backwards[0]} of X ends before it begins; look at X.indptr")
+        raise BadInput(f"{line} {backwards[0]} of X ends before it begins; look at X.indptr")
     if indptr[-1] > min(len(X.indices), len(X.data)):
-        raise BadInput("the rows of X end beyond the values that are stored; look at X.indptr")
+        raise BadInput(f"the {line}s of X end beyond the values that are stored; look at X.indptr")
 
 
-def _check_range(indptr: np.ndarray, indices: np.ndarray, p: int) -> None:
-    """Of indices that are about to be made shorter."""
-    if indices.size and not 0 <= indices.min() <= indices.max() < p:
-        at = int(np.flatnonzero((indices < 0) | (indices >= p))[0])
-        row = int(np.searchsorted(indptr, at, side="right")) - 1
-        raise BadInput(f"row {row} of X has a column index outside 0 to {p - 1}")
+def _check_range(indptr: np.ndarray, indices: np.ndarray, X: Any) -> None:
+    """That indices, which may be about to be made shorter, are within X."""
+    (line, other), (_, size) = _lines(X)
+    if indices.size and not 0 <= indices.min() <= indices.max() < size:
+        at = int(np.flatnonzero((indices < 0) | (indices >= size))[0])
+        place = int(np.searchsorted(indptr, at, side="right")) - 1
+        raise BadInput(f"{line} {place} of X has a {other} index outside 0 to {size - 1}")
+
+
+def _lines(X: Any) -> tuple[tuple[str, str], tuple[int, int]]:
+    """What is compressed and what is indexed, and how many there are of each."""
+    n, p = X.shape
+    return (("column", "row"), (p, n)) if X.format == "csc" else (("row", "column"), (n, p))
 
 
 def _array(parts: tuple[np.ndarray, np.ndarray, np.ndarray], shape: tuple[int, int]) -> Any:

@@ -56,8 +56,8 @@ class LogisticRegression(LinearClassifier):
     the Hessian, to 1e-9 of the length of the weights. Every method but DELTAGRAD and every solver
     but "sgd" takes sparse rows.
 
-    What is kept
-    ------------
+    Notes
+    -----
     The rows given to `fit` are kept by reference where they already have the right dtype and
     layout: do not change them between `fit` and `unlearn`. Rows that were forgotten stay in this
     process's memory, where `audit` compares on them.

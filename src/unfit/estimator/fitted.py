@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from unfit.certify import Certificate, Releases
 from unfit.core.losses import LOGISTIC, Loss
 from unfit.engines.base import Engine
+from unfit.errors import NoRows
 from unfit.fitted_steps import FittedStepWarning
 from unfit.methods import Method, State
 from unfit.methods.stream import Stream
@@ -64,9 +65,9 @@ class FittedModel:
 
     @property
     def remaining_(self) -> np.ndarray:
-        """Mask over the rows of fit: True where the row is still in the model."""
+        """Mask over the rows of fit: True where the row is in the model as it is now. A copy."""
         self._require_rows("remaining_")
-        mask = np.asarray(self._data.remaining).view()
+        mask = np.array(self._data.remaining)
         mask.flags.writeable = False
         return mask
 
@@ -92,7 +93,7 @@ class FittedModel:
     def _require_rows(self, verb: str) -> None:
         check_is_fitted(self)
         if not hasattr(self, "_data"):
-            raise ValueError(
+            raise NoRows(
                 f"{verb} needs the rows of fit, and this copy has none (without_data()); use the "
                 "model it was made from, or fit again"
             )

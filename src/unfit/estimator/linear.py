@@ -1,5 +1,6 @@
 """A linear classifier that can forget: `fit` and `unlearn`."""
 
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unfit.certify import Promise, Releases, certified_settings
 from unfit.core.objective import Rows
 from unfit.core.predictions import margins, predicted_classes
-from unfit.core.sparse_rows import make_rows
+from unfit.core.sparse_rows import check_form, make_rows
 from unfit.engines.base import Engine, MakeEngine, make_engine
 from unfit.estimator.audited import AuditedModel
 from unfit.estimator.collections import labels_of, note_columns, written_rows
@@ -165,6 +166,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         rows that are not in memory."""
         written = written_rows(X, self.engine, np.dtype(self._dtype))
         if written is None:
+            check_form(X)
             matrix, labels = validate_data(
                 self,
                 X,
@@ -200,6 +202,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
                 f"l2={self.l2:g} and C={self.C:g} both say how strong the penalty is: l2 for each "
                 "row, C for all of them as scikit-learn does; give one"
             )
+        unnamed = [name for name in self.options or {} if not isinstance(name, str)]
+        if unnamed:
+            raise ValueError(f"options go by their names, as texts; got {unnamed[0]!r}")
         settings = Settings(
             **{name: getattr(self, name) for name in OFFERED},
             options=tuple(sorted((self.options or {}).items())),
@@ -244,6 +249,9 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         deleted = self._request(rows)
         if len(deleted) == 0:
             return self
+        if self._data.weight_of(deleted) == 0:
+            self._forget_weightless(deleted)
+            return self
         before, read = self._state, self._data.rows_read
         state = self._fitted.unlearn(before, self._data, deleted, self._rng)
         if self._releases is not None:
@@ -257,6 +265,19 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         self._activate(state)
         return self
 
+    def _forget_weightless(self, deleted: np.ndarray) -> None:
+        """Forget rows of weight 0, which the model does not know: neither its weights nor their
+        noise changes, and a release with its certificate stands as it is, of fewer rows."""
+        m, known, certificate = len(deleted), self._state.statistics, self.certificate_
+        known = None if known is None else replace(known, n=known.n - m)
+        self._data.forget(deleted)
+        self._state = replace(self._state, n=self._state.n - m, statistics=known)
+        if self._releases is not None and certificate is not None:
+            gone = certificate.deleted + m
+            self.certificate_ = replace(certificate, rows=self._state.n, deleted=gone)
+            found = self._releases.of_rows(self._data)  # without them, if they were the longest
+            self._releases = found.prepared(self._state, self._data)
+
     def prepare(self) -> Self:
         """Compute ahead what makes the next `unlearn` cheap; the model does not change."""
         self._require_rows("prepare")
@@ -268,16 +289,19 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     @property
     def engine_(self) -> str:
         """The engine that holds the rows."""
+        self._require_rows("engine_")
         return self._data.name
 
     @property
     def engine_reason_(self) -> str:
         """Why engine="auto" chose it, in a sentence; empty where it was named."""
+        self._require_rows("engine_reason_")
         return self._data.reason
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """x.w, (n,) for two classes and (n, k) for more."""
         check_is_fitted(self)
+        check_form(X)
         rows = validate_data(self, X, accept_sparse="csr", dtype=self._dtype, reset=False)
         scores = margins(rows, self._state.weights)
         return scores[:, 0] if len(self.classes_) == 2 else scores

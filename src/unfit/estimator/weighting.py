@@ -9,15 +9,20 @@ from numpy.typing import ArrayLike
 from unfit.core.class_weights import balanced_weights, named_weights
 from unfit.selection import some
 
+LEAST, MOST = 1e-100, 1e100  # of a weight: squares and sums of such numbers are float64's
+
 
 def checked_sample_weight(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
     """The weights of n rows as numbers (n,), or a ValueError that names the row and the remedy."""
     if sample_weight is None:
         return None
     try:
-        weights = np.array(sample_weight, dtype=np.float64)
+        found = np.asarray(sample_weight)
+        if found.dtype.kind == "c":
+            raise TypeError
+        weights = np.array(found, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("sample_weight must hold numbers, one for each row") from None
+        raise ValueError("sample_weight must hold real numbers, one for each row") from None
     if weights.shape != (n,):
         raise ValueError(
             f"sample_weight must hold one number for each of the {n} rows of X; it has the shape "
@@ -32,6 +37,7 @@ def checked_sample_weight(sample_weight: ArrayLike | None, n: int) -> np.ndarray
         )
     if not weights.any():
         raise ValueError("all sample weights are zero, so no row counts; give some row more")
+    _require_range(weights, "the sample weight of row {}")
     return weights
 
 
@@ -51,7 +57,9 @@ def checked_class_weight(
     if class_weight == "balanced":
         return balanced_weights(np.bincount(codes, weights=sample_weight, minlength=len(classes)))
     assert isinstance(class_weight, Mapping)
-    return named_weights(class_weight, classes.tolist())
+    weights = named_weights(class_weight, classes.tolist())
+    _require_range(weights, "the weight of class {}", classes)
+    return weights
 
 
 def require_every_class(
@@ -78,4 +86,18 @@ def row_weights(
         weights = class_weight[codes]
     else:
         weights = sample_weight * class_weight[codes]
+        _require_range(weights, "the sample weight of row {} times that of its class")
     return None if weights is None or (weights == 1).all() else weights
+
+
+def _require_range(weights: np.ndarray, what: str, names: np.ndarray | None = None) -> None:
+    """A ValueError where a weight that is not 0 is beyond what sums can hold. what: of the weight
+    with a name, which is its place where there are no names."""
+    wrong = np.flatnonzero((weights != 0) & ~((weights >= LEAST) & (weights <= MOST)))
+    if len(wrong):
+        first = int(wrong[0])
+        name = first if names is None else names.tolist()[first]
+        raise ValueError(
+            f"{what.format(repr(name))} is {weights[first]:g}, and a weight that is not 0 must lie "
+            f"between {LEAST:g} and {MOST:g}: divide all weights by the same number"
+        )

@@ -24,7 +24,7 @@ from unfit.core.trajectory import Reserve, TrajectoryFile, restore
 from unfit.engines.auto import Task
 from unfit.engines.base import Engine
 from unfit.engines.sgd import sgd_engine
-from unfit.errors import Unavailable
+from unfit.errors import TooLarge, Unavailable
 from unfit.knobs import Knob, knob, knobs
 from unfit.methods.foresight import Foresight
 from unfit.methods.minimum import Objective, minimize
@@ -470,7 +470,7 @@ class Method(ABC):
         layout = walking.lay_out(row_of)
         weights = walking.sgd(layout, plan, origin, linear_term=per_row, progress=progress)
         walking.drop_layout()
-        return finite(weights)
+        return finite(weights, "SGD")
 
     def statistics(
         self, data: Engine, weights: np.ndarray, mask: np.ndarray | None = None
@@ -525,13 +525,17 @@ def random_start(rng: np.random.Generator, data: Engine) -> np.ndarray:
     return np.asarray(rng.standard_normal((data.k, data.d)) / np.sqrt(data.d))
 
 
-def finite(weights: np.ndarray, what: str = "SGD") -> np.ndarray:
-    if not np.isfinite(weights).all():
-        raise FloatingPointError(
-            f"{what} diverged; lower learning_rate, or scale the rows to norm 1 "
-            "(unfit.MaxNormScaler)"
-        )
-    return weights
+def finite(weights: np.ndarray, walking: str | None = None) -> np.ndarray:
+    """The weights, or an error where they are not numbers. walking: what came to them by steps of
+    a learning rate, which may be too long."""
+    if np.isfinite(weights).all():
+        return weights
+    if walking is None:
+        raise TooLarge
+    raise FloatingPointError(
+        f"{walking} diverged; lower learning_rate, or scale the rows to norm 1 "
+        "(unfit.MaxNormScaler)"
+    )
 
 
 def with_noise(centred: State, released: np.ndarray) -> State:

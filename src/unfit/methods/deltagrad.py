@@ -73,7 +73,7 @@ class DeltaGrad(Method):
         sizes[-1] = n - (len(sizes) - 1) * plan.batch_size
         run = Run(plan, row_of, np.tile(sizes, plan.epochs), file, layout.radius())
         training = Training(iterations=plan.epochs)
-        centred = State(self.name, finite(weights), n, run=run, training=training)
+        centred = State(self.name, finite(weights, "SGD"), n, run=run, training=training)
         return with_noise(centred, self.perturbed(weights, rng))
 
     def unlearn(

@@ -24,7 +24,7 @@ def guide_without(
 ) -> tuple[Products | None, Sequence[Inverse] | None]:
     """A guide for what remains when rows leave, and the inverses to keep for the next time."""
     inverses, m = state.inverses, len(deleted)
-    if inverses is None:
+    if inverses is None or not all(one.fits_float32 for one in inverses):
         return None, None
     few = m < FEW_ROWS_PER_COLUMN * state.weights.shape[1] and m <= FEW_ROWS_OF_ALL * state.n
     if not few:

@@ -19,6 +19,7 @@ from unfit.core.newton import MAX_STEPS, Minimum
 from unfit.core.newton_cost import Sizes
 from unfit.core.penalty import Penalty, Ridge, penalty_value, with_ridge
 from unfit.engines.base import Engine
+from unfit.errors import TooLarge
 
 WARM = 1e-2  # how far the first step from given weights is solved: they are near the optimum
 
@@ -124,23 +125,29 @@ def minimize(
         guide = data.guide(objective.mask, objective.ridge)
     origin = np.zeros((data.k, data.d)) if start is None else start
     tolerance, least = tol * objective.total_weight, 0 if start is None else 1
-    if not (objective.by_products or (guide and not data.products_need_hessians)):
-        return newton.minimize(
-            objective.value_gradient,
-            objective.factors,
-            origin,
-            tolerance,
-            min_steps=least,
-            max_steps=max_steps,
-        )
-    return inexact_newton.minimize(
-        objective.value_gradient_products,
-        origin,
-        tolerance,
-        guide=guide,
-        offer=objective.offer,
-        min_steps=least,
-        max_steps=max_steps,
-        first=inexact_newton.LOOSEST if start is None or not near else WARM,
-        dtype=objective.product_dtype,
-    )
+    by_products = objective.by_products or (guide and not data.products_need_hessians)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is too large is refused below
+        if by_products:
+            found = inexact_newton.minimize(
+                objective.value_gradient_products,
+                origin,
+                tolerance,
+                guide=guide,
+                offer=objective.offer,
+                min_steps=least,
+                max_steps=max_steps,
+                first=inexact_newton.LOOSEST if start is None or not near else WARM,
+                dtype=objective.product_dtype,
+            )
+        else:
+            found = newton.minimize(
+                objective.value_gradient,
+                objective.factors,
+                origin,
+                tolerance,
+                min_steps=least,
+                max_steps=max_steps,
+            )
+    if not np.isfinite(found.residual).all():
+        raise TooLarge
+    return found

@@ -39,7 +39,7 @@ from unfit.core.statistics import (
     worth_class_split,
 )
 from unfit.engines.base import Engine
-from unfit.methods.base import Method, State, moved, split, with_noise
+from unfit.methods.base import Method, State, finite, moved, split, with_noise
 from unfit.methods.few_rows import (
     ENOUGH,
     FEW_OF_ALL,
@@ -127,7 +127,9 @@ class OneStep(Method):
         if len(deleted) == 0:
             return state
         if state.stream is not None and self._streams(len(deleted)):
-            return self._followed(state, state.stream, data, deleted)
+            followed = self._followed(state, state.stream, data, deleted)
+            finite(followed.weights)
+            return followed
         at = state
         if state.kept_centre is not None:
             at = state.at(state.centre, None)
@@ -140,7 +142,8 @@ class OneStep(Method):
             batch = _Batch(rows, deleted[:gone], rng if draws else None, guides)
             at, noise = self._forget(at, data, batch)
             gone += len(rows)
-        return at if noise is None else with_noise(at, at.weights + noise)
+        released = finite(at.weights if noise is None else at.weights + noise)
+        return with_noise(at, released)
 
     def _forget(self, at: State, data: Engine, batch: _Batch) -> tuple[State, np.ndarray | None]:
         """The state at its next centre, and noise for it if the batch has a generator."""

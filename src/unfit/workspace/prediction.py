@@ -306,6 +306,8 @@ def _writing(output: Path | None, kept: list[pa.RecordBatch], spreadsheet: bool)
     kind = output.suffix.lower().lstrip(".")
     if kind not in ("csv", "parquet"):
         raise BadInput(f"predictions go to .csv or .parquet, not to {output.name}")
+    if output.is_dir():
+        raise BadInput(f"{output.absolute()} is a folder; name a file to write")
     if not output.resolve().parent.is_dir():
         raise BadInput(f"there is no folder {output.parent} to put {output.name} in")
     with disk.replacing(output) as file, _writer(kind, file, spreadsheet) as write:
