@@ -237,8 +237,17 @@ def described(
 
 
 def write_rows(folder: Path, rows: Rows, n_classes: int) -> RowFiles:
-    """Write rows in memory into a new folder; it is complete when this returns."""
+    """Write rows in memory into a new folder; it is complete when this returns, and gone where it
+    fails."""
     os.makedirs(folder, mode=0o700)
+    try:
+        return _write_rows(folder, rows, n_classes)
+    except BaseException:
+        disk.remove(folder)
+        raise
+
+
+def _write_rows(folder: Path, rows: Rows, n_classes: int) -> RowFiles:
     n, width = len(rows), rows.d - rows.intercept
     arrays = row_arrays(n, width, rows.X.dtype, rows.sample_weight is not None)
     parts: dict[str, np.ndarray] = {"labels": rows.codes, "live": np.ones(n, np.uint8)}
