@@ -162,14 +162,15 @@ class RowFiles:
         return self.mapped("live")[start:stop]
 
     def zero(self, positions: np.ndarray) -> None:
-        """Overwrite rows with zeros, in place and to the disk; can be repeated."""
+        """Overwrite rows with zeros, in place and to the disk; can be repeated. First of all they
+        are no longer live, so that no pass takes zeros for rows (`tasks.Loaded.require_live`)."""
         if len(positions) == 0:
             return
-        names = "X", "sample_weight", "labels", "live"
+        names = "live", "X", "sample_weight", "labels"
         written = [(str(name), positions) for name in names if name in self.arrays]
         if self.sparse:
             places = self._entries(positions)
-            written = [("X_indices", places), ("X_data", places), *written]
+            written += [("X_indices", places), ("X_data", places)]
         for name, at in written:
             array = self.arrays[name]
             disk.zero_rows(self.path(name), array.nbytes // max(1, array.shape[0]), at)
