@@ -178,7 +178,10 @@ class Shards:
     def left_out(self, keep: FewMask) -> list[LeftOut]:
         """Those who do not count in a pass although their shards have them."""
         out = ~keep & ~self.gone
-        return [LeftOut.at(out.between(start, stop), stop - start) for start, stop in self.ranges]
+        if out.inside:
+            parts = ((out.between(start, stop), stop - start) for start, stop in self.ranges)
+            return [LeftOut.at(places, n) for places, n in parts]
+        return [LeftOut.of(out[start:stop]) for start, stop in self.ranges]  # all but a few
 
 
 class Evaluation:
