@@ -1,14 +1,18 @@
 """A Dask cluster for tests: a scheduler in this process, workers in processes of their own."""
 
+import json
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import dask
 from distributed import LocalCluster
+from services import until
 
 from unfit.engines import Dask
 from unfit.engines.cluster.connection import disconnect_all
@@ -76,3 +80,47 @@ def local(
             yield Running(cluster, folder)
         finally:
             disconnect_all()
+
+
+@contextmanager
+def scheduler(
+    folder: Path, *options: str, environment: dict[str, str] | None = None
+) -> Iterator[str]:
+    """The address of a scheduler that is started by its command."""
+    about = folder / "scheduler.json"
+    command = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0"]
+    host = options or ("--host", "127.0.0.1")
+    started = subprocess.Popen(
+        [*command, "--no-dashboard", "--scheduler-file", str(about), *host],
+        env={**os.environ, **ENVIRONMENT, **(environment or {})},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        until(about.exists, "the scheduler")
+        yield str(until(lambda: json.loads(about.read_text() or "{}"))["address"])
+    finally:
+        started.kill()
+        started.wait()
+
+
+@contextmanager
+def worker(
+    running: Running, folder: Path, environment: dict[str, str] | None = None, *options: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker that is started by its command, and that nobody starts again."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", running.address]
+    started = subprocess.Popen(
+        [*command, "--no-nanny", "--no-dashboard", "--local-directory", str(folder), *options],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),  # to see the functions of a test
+            **ENVIRONMENT,
+            **(environment or {}),
+        },
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield started
+    finally:
+        started.kill()
+        started.wait()

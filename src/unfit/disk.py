@@ -5,6 +5,7 @@ Imports only errors. `TEMPORARY` marks what a crash may leave; recovery removes 
 
 import fcntl
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -63,6 +64,26 @@ def private_folder(path: Path) -> Path:
 def create(path: Path) -> IO[bytes]:
     """A new file that only its owner can access, whatever the umask."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+@contextmanager
+def parts_folder(folder: Path) -> Iterator[Path]:
+    """A folder inside another one for files that several processes write; it goes at the end, with
+    all that is in it. A process that was given up for dead and wakes later finds no folder to
+    create a file in, and what it has open is no file of a folder any more."""
+    parts = folder / f"parts-{secrets.token_hex(8)}"
+    parts.mkdir(mode=0o700)
+    try:
+        yield parts
+    finally:
+        shutil.rmtree(parts.rename(parts.with_suffix(TEMPORARY)))
+
+
+def append_part(file: IO[bytes], part: Path) -> None:
+    """Append the content of a part to a file, and remove the part."""
+    with part.open("rb") as content:
+        shutil.copyfileobj(content, file, 1 << 20)
+    part.unlink()
 
 
 def sync_all(paths: Iterable[Path], slow: float = SLOW_SECONDS) -> None:

@@ -46,6 +46,10 @@ class Unavailable(UnfitError):
     """Something that cannot be done in the present state of the workspace or the machine."""
 
 
+class UnreadableThere(Unavailable):
+    """A file that a process of a cluster can neither read nor write, whatever this one can."""
+
+
 class LostLock(Unavailable):
     """Another process has taken over from this one, which hung."""
 

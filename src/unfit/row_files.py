@@ -162,14 +162,15 @@ class RowFiles:
         return self.mapped("live")[start:stop]
 
     def zero(self, positions: np.ndarray) -> None:
-        """Overwrite rows with zeros, in place and to the disk; can be repeated."""
+        """Overwrite rows with zeros, in place and to the disk; can be repeated. First of all they
+        are no longer live, so that no pass takes zeros for rows (`tasks.Loaded.require_live`)."""
         if len(positions) == 0:
             return
-        names = "X", "sample_weight", "labels", "live"
+        names = "live", "X", "sample_weight", "labels"
         written = [(str(name), positions) for name in names if name in self.arrays]
         if self.sparse:
             places = self._entries(positions)
-            written = [("X_indices", places), ("X_data", places), *written]
+            written += [("X_indices", places), ("X_data", places)]
         for name, at in written:
             array = self.arrays[name]
             disk.zero_rows(self.path(name), array.nbytes // max(1, array.shape[0]), at)
@@ -237,8 +238,17 @@ def described(
 
 
 def write_rows(folder: Path, rows: Rows, n_classes: int) -> RowFiles:
-    """Write rows in memory into a new folder; it is complete when this returns."""
+    """Write rows in memory into a new folder; it is complete when this returns, and gone where it
+    fails."""
     os.makedirs(folder, mode=0o700)
+    try:
+        return _write_rows(folder, rows, n_classes)
+    except BaseException:
+        disk.remove(folder)
+        raise
+
+
+def _write_rows(folder: Path, rows: Rows, n_classes: int) -> RowFiles:
     n, width = len(rows), rows.d - rows.intercept
     arrays = row_arrays(n, width, rows.X.dtype, rows.sample_weight is not None)
     parts: dict[str, np.ndarray] = {"labels": rows.codes, "live": np.ones(n, np.uint8)}

@@ -56,6 +56,23 @@ def test_what_goes_in_comes_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.positions_of(np.array([42, 9999])), [at])
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_live_is_zeroed_first_and_of_restored_rows_last(
+    restored: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = written(tmp_path, people.people(n=300))
+    zero_rows, names = disk.zero_rows, list[str]()
+
+    def zeroed(path: Path, row_bytes: int, positions: np.ndarray) -> None:
+        names.append(path.stem)
+        zero_rows(path, row_bytes, positions)
+
+    monkeypatch.setattr(disk, "zero_rows", zeroed)
+    data.purge_rows(np.array([3]), restored=restored)
+    assert names.index("live") == (len(names) - 1 if restored else 0)
+    assert {"X", "values", "codes", "labels"} < set(names)
+
+
 def test_erased_rows_are_zero_and_not_found(tmp_path: Path) -> None:
     data = written(tmp_path, people.people(n=300))
     positions = data.subject_rows("p0003")

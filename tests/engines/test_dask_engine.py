@@ -6,6 +6,7 @@ from scipy import sparse
 
 import unfit
 from unfit.core.losses import LOSSES
+from unfit.engines.cluster.masks import FewMask
 from unfit.errors import BadInput
 from unfit.testing import Case, check_engine
 
@@ -70,6 +71,18 @@ def test_weights_are_those_of_one_process(cluster, method, kind, epsilon):
     assert ours.mu == pytest.approx(theirs.mu, rel=1e-6)
 
 
+def test_a_few_rows_are_summed_over_without_a_mask_of_all(cluster):
+    X, y = rows()
+    data = unfit.LogisticRegression("newton", engine=cluster.engine(shards=3)).fit(X, y)._data
+    few = np.array([2, 17, 5900])
+    W = np.full((1, data.d), 0.1)
+    mask = FewMask(len(data), few, inside=True)
+    found, expected = data.value_gradient_sum(W, mask), data.beside(data.take(few))
+    for one, other in zip(found, expected.value_gradient_sum(W), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert all(out.packed for out in data._shards.left_out(mask))
+
+
 @pytest.mark.parametrize("frame", [False, True], ids=["array", "data frame"])
 def test_a_dask_collection_never_comes_here(cluster, tmp_path, frame):
     array = pytest.importorskip("dask.array")
@@ -83,6 +96,7 @@ def test_a_dask_collection_never_comes_here(cluster, tmp_path, frame):
     ours = unfit.LogisticRegression("newton", engine=engine).fit(given, y)
     theirs = unfit.LogisticRegression("newton").fit(X, y)
     assert ours.n_features_in_ == 12
+    assert not ours._data.codes.flags.owndata  # nor do their labels
     assert hasattr(ours, "feature_names_in_") == frame
     same(ours.unlearn([5, 4000]), theirs.unlearn([5, 4000]))
     np.testing.assert_array_equal(ours._data.take(np.array([3, 5999])).X, X[[3, 5999]])

@@ -1,9 +1,7 @@
 """What goes wrong on a cluster: one sentence, the old state or the new one, and it can go on."""
 
 import logging
-import os
 import pickle
-import subprocess
 import sys
 import threading
 import time
@@ -15,10 +13,15 @@ import pytest
 
 pytest.importorskip("distributed", reason="Dask is not installed: pip install unfit[cluster]")
 
+import distributed
+
 import clusters
 import unfit
+from unfit import disk
 from unfit.engines import Dask
 from unfit.engines.cluster import tasks
+from unfit.engines.cluster.connection import disconnect_all
+from unfit.engines.cluster.settings import is_loopback
 from unfit.errors import BadInput, Damaged, Unavailable
 
 CANARY = 41.7251
@@ -53,10 +56,28 @@ def test_addresses_of_this_machine_need_no_tls(address):
     assert Dask(address).local
 
 
-@pytest.mark.parametrize("address", ["scheduler:8786", "http://x:1", "", "inproc://1"])
+@pytest.mark.parametrize(
+    "address",
+    ["scheduler:8786", "http://x:1", "", "inproc://1", "tcp://[::1", "tcp://127.0.0.1:99999", 8786],
+)
 def test_what_is_no_address_is_refused(address):
     with pytest.raises(BadInput, match="is not the address of a Dask scheduler"):
         Dask(address)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"shards": "3"}, "shards must be a whole number of at least 1, got '3'"),
+        ({"shards": 2.5}, "shards must be a whole number"),
+        ({"shards": 0}, "shards must be a whole number"),
+        ({"no_workers_timeout": -1}, "no_workers_timeout must be a positive number"),
+        ({"no_workers_timeout": float("nan")}, "no_workers_timeout must be a positive number"),
+    ],
+)
+def test_settings_that_are_refused(settings, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        Dask("tcp://127.0.0.1:8786", **settings)
 
 
 def test_the_name_alone_needs_an_address(monkeypatch):
@@ -137,6 +158,24 @@ def test_whoever_is_erased_in_the_file_is_left_out_by_every_load(cluster):
     assert tasks.load(shard, 0, nobody).n == len(data) - 1  # of a stale epoch, too
     with pytest.raises(Unavailable, match="were purged while they were read"):
         tasks.summed([before], [nobody], [0], what=tasks.gram)
+
+
+def test_a_row_is_not_live_before_its_values_are_zeroed(cluster, monkeypatch):
+    """A pass that ends at any moment of it has seen the row, or says that it has not."""
+    data = fitted(cluster.engine(shards=1))._data
+    shard = replace(data._shards._template, start=0, stop=len(data))
+    nobody, zero_rows, seen = tasks.LeftOut.at(np.zeros(0, int), len(data)), disk.zero_rows, []
+    before = tasks.Loaded(shard, 0, nobody)
+
+    def zeroed(path, row_bytes, positions):
+        zero_rows(path, row_bytes, positions)
+        with pytest.raises(Unavailable, match="were purged while they were read"):
+            tasks.summed([before], [nobody], [0], what=tasks.gram)
+        seen.append(path.name)
+
+    monkeypatch.setattr(disk, "zero_rows", zeroed)
+    data.files.zero(np.array([7]))
+    assert sorted(seen) == ["X.bin", "labels.bin", "live.bin"]
 
 
 def test_another_version_is_refused(cluster):
@@ -230,25 +269,73 @@ def test_workers_that_all_die_are_waited_for_and_then_given_up(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_cluster_that_listens_on_the_network_is_refused_without_tls(tmp_path):
+    """Although its address is one of this machine: workers elsewhere could be sent rows."""
+    with clusters.scheduler(tmp_path, "--host", "0.0.0.0") as address:
+        port = address.rsplit(":", 1)[1]
+        if is_loopback(address):
+            pytest.skip("this machine has no address but that of itself")
+        with pytest.raises(Unavailable, match="does not use TLS"):
+            fitted(Dask(f"tcp://127.0.0.1:{port}"))
+        disconnect_all()
+
+
+def test_a_worker_elsewhere_is_refused_when_it_comes(cluster, monkeypatch):
+    model = fitted(cluster.engine(no_workers_timeout=55.0))
+    monkeypatch.setattr(distributed.Client, "nthreads", lambda self: {"tcp://192.0.2.7:4000": 1})
+    with pytest.raises(Unavailable, match=r"tcp://192\.0\.2\.7:4000 belongs to the cluster"):
+        model._data.gradient_sum(np.zeros((1, 11)))
+
+
+@pytest.mark.slow
+def test_a_scheduler_with_another_unfit_is_named(tmp_path):
+    inside = tmp_path / "other" / "unfit" / "engines" / "cluster"
+    inside.mkdir(parents=True)
+    for folder in (inside, inside.parent, inside.parent.parent):
+        (folder / "__init__.py").touch()
+    (inside.parent.parent / "__init__.py").write_text('__version__ = "0.0.1"\n')
+    (inside / "tasks.py").touch()  # without `facts`
+    other = {"PYTHONPATH": str(tmp_path / "other")}
+    refused = pytest.raises(Unavailable, match=r"the scheduler has unfit 0\.0\.1 and this process")
+    with clusters.scheduler(tmp_path, environment=other) as address, refused:
+        fitted(Dask(address))
+    disconnect_all()
+
+
+@pytest.mark.parametrize(
+    ("failure", "sentence"),
+    [
+        (KeyError("plan"), r"a worker failed \(KeyError: 'plan'\)"),
+        (ZeroDivisionError("by zero"), r"a worker failed \(ZeroDivisionError: by zero\)"),
+        (PermissionError(13, "Permission denied", "rows"), "a worker cannot read or write a file"),
+    ],
+    ids=["key", "zero", "file"],
+)
+def test_what_fails_on_a_worker_is_not_told_of_the_scheduler(cluster, failure, sentence):
+    def fails(block):
+        raise failure
+
+    data = fitted(cluster.engine())._data
+    with pytest.raises(Unavailable, match=sentence) as raised:
+        data.of_blocks(fails)
+    assert type(raised.value.__cause__) is type(failure)
+    data.gradient_sum(np.zeros((1, data.d)))  # over the same connection
+
+
+@pytest.mark.slow
 def test_a_worker_without_unfit_is_named(tmp_path):
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "unfit.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'unfit'\")\n"
     )
-    with clusters.local(tmp_path / "scheduler", n_workers=0) as running:
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", running.address]
-        away = {"PYTHONPATH": str(tmp_path / "without"), **clusters.ENVIRONMENT}
-        worker = subprocess.Popen(
-            [*command, "--no-nanny", "--no-dashboard", "--local-directory", str(tmp_path)],
-            env={**os.environ, **away},
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            with pytest.raises(Unavailable, match=r"the worker tcp://.* install unfit\[cluster\]"):
-                fitted(running.engine())
-        finally:
-            worker.kill()
-            worker.wait()
+    away = {"PYTHONPATH": str(tmp_path / "without")}
+    refused = pytest.raises(Unavailable, match=r"the worker tcp://.* install unfit\[cluster\]")
+    with (
+        clusters.local(tmp_path / "scheduler", n_workers=0) as running,
+        clusters.worker(running, tmp_path, away),
+        refused,
+    ):
+        fitted(running.engine())
 
 
 def test_folders_that_workers_cannot_see_are_asked_for():

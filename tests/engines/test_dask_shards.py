@@ -1,5 +1,6 @@
 """Shards lie evenly over a cluster, and only those whose rows leave are mapped anew."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ pytest.importorskip("distributed", reason="Dask is not installed: pip install un
 
 import unfit
 from unfit.engines.cluster.shards import spread
+from unfit.errors import Unavailable
 
 
 def counts(homes):
@@ -68,7 +70,7 @@ def test_what_was_evaluated_goes_with_the_rows_that_leave(cluster):
     products = data.value_gradient_products(W)[2]
     before = products(np.array([0]), V)
     data.forget(np.array([5, 7999]))
-    assert all(one._done is None for one in data._shards._evaluations)
+    assert all(one.done is None for one in data._shards._evaluations)
     after = products(np.array([0]), V)  # made again, without them
     expected = np.einsum("kde,ke->kd", data.hessian_sum(W), V)
     np.testing.assert_allclose(after, expected, rtol=1e-5)
@@ -99,3 +101,54 @@ def test_labels_that_are_class_codes_stay_in_the_file(cluster, tmp_path):
     other = replace(data.files, class_of_label=(1, 0))
     swapped = other.rows(0, 8000, True, data.loss, in_place=True).codes
     np.testing.assert_array_equal(swapped, 1 - rows[0].codes)
+
+
+def test_a_copy_is_refused_once_rows_have_left(cluster):
+    data = fitted(cluster, shards=4)._data
+    W, V = np.full((1, data.d), 0.1), np.ones((1, data.d))
+    copy = data.copied()
+    products = copy.value_gradient_products(W)[2]
+    products(np.array([0]), V)
+    data.forget(np.array([5, 7999]))
+    for asked in (
+        lambda: products(np.array([0]), V),
+        lambda: copy.value_gradient_sum(W),
+        lambda: copy.shared().hessian_sum(W),
+        lambda: copy.value_gradient_products(W),
+        lambda: copy.take(np.array([5])),
+    ):
+        with pytest.raises(Unavailable, match="rows were forgotten while this worked with them"):
+            asked()
+    data.copied().gradient_sum(W)  # of those that remain
+    data.gradient_sum(W)
+
+
+def test_rows_leave_while_a_copy_is_summed_over(cluster):
+    """Whatever comes in between, a pass is right or refused, and the other engine goes on."""
+    data = fitted(cluster, shards=8)._data
+    W, V, stop = np.full((1, data.d), 0.1), np.ones((1, data.d)), threading.Event()
+    said = []
+
+    def read():
+        while not stop.is_set():
+            copy = data.copied()
+            try:
+                copy.value_gradient_products(W)[2](np.array([0]), V)
+            except Unavailable as error:
+                said.append(str(error))
+            except Exception as error:  # of a thread, which nobody else would see
+                said.append(f"{type(error).__name__}: {error}")
+                return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for row in range(40):
+            data.forget(np.array([row, 7000 + row]))
+            data.gradient_sum(W)
+    finally:
+        stop.set()
+        reader.join()
+    assert all(one.endswith("run it again") for one in said), said
+    expected = data.beside(data.take(np.flatnonzero(data.remaining)))
+    np.testing.assert_allclose(data.gradient_sum(W), expected.gradient_sum(W), rtol=1e-9)

@@ -57,15 +57,17 @@ def test_masks_are_combined(seed, combine):
 def test_rows_are_set_and_copies_stay(value):
     for mask, array in pairs(np.random.default_rng(3)):
         before = mask.copy()
-        mask[np.array([49, 3, 3])] = value
+        mask[np.array([49, 3, 3, -2])] = value
         np.testing.assert_array_equal(np.asarray(before), array)
-        array[[3, 49]] = value
+        array[[3, 49, -2]] = value
         np.testing.assert_array_equal(np.asarray(mask), array)
 
 
 def test_a_position_outside_is_an_error():
     with pytest.raises(IndexError):
         FewMask.full(5, True)[np.array([5])]
+    with pytest.raises(IndexError):
+        FewMask.full(5, True)[np.array([-6])] = False
 
 
 def test_a_mask_takes_memory_for_the_few_alone():
@@ -75,3 +77,15 @@ def test_a_mask_takes_memory_for_the_few_alone():
     assert mask.nbytes == 16
     assert (np.count_nonzero(mask), mask.nth(np.array([n - 3]))) == (n - 2, n - 2)
     assert mask[np.array([6, 7])].tolist() == [True, False]
+
+
+def test_a_mask_of_a_few_rows_is_counted_without_all_others():
+    n = 10**15
+    mask = FewMask.of(FewMask(n, np.array([7, n - 1]), inside=True))
+    assert (mask.count(), mask.count(8, n)) == (2, 1)
+    assert mask.between(5, 9).tolist() == [2]
+    assert mask.nth(np.array([1])).tolist() == [n - 1]
+    assert (mask & ~FewMask(n, np.array([7]), inside=True)).count() == 1
+    few = np.zeros(100, bool)
+    few[[3, 4]] = True
+    assert FewMask.of(few).nbytes == FewMask.of(~few).nbytes == 16

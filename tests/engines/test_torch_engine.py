@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ torch.set_num_threads(1)  # its threads would fight with those of other tests
 
 from unfit.engines import auto  # noqa: E402
 from unfit.engines.device import fused, memory, sums  # noqa: E402
-from unfit.engines.device.engine import TorchEngine  # noqa: E402
+from unfit.engines.device.engine import Settings, TorchEngine  # noqa: E402
 from unfit.engines.device.factors import DeviceInverse  # noqa: E402
 
 CANARY = 12345.671875  # exact in float32
@@ -129,6 +130,31 @@ def test_erased_rows_are_in_no_copy_and_in_no_pickle():
         same([left.gradient_sum(W)], [engine.gradient_sum(W)])
 
 
+def test_codes_and_weights_of_erased_rows_are_zeroed_on_the_device():
+    engine = TorchEngine(some_rows(sample_weight=np.full(900, CANARY)), 2)
+    gone = np.flatnonzero(engine.codes == 1)[:2]
+    engine.gradient_sum(np.zeros((1, 34)), np.arange(900) < 800)
+    engine.forget(gone)
+    engine.erase(gone)
+    assert not engine._sums.codes[gone].any()
+    assert not engine._sample_weight[gone].any()
+    assert engine._masked is None
+
+
+def test_settings_go_with_an_engine_and_its_pickle(monkeypatch):
+    rows = some_rows()
+    engine = TorchEngine(rows, 2, device="cpu", memory="20kB")
+    for other in (engine.beside(rows), engine.miniature(50), pickle.loads(pickle.dumps(engine))):
+        assert isinstance(other, TorchEngine)
+        assert other._there.budget == 20_000
+        assert other._settings == engine._settings
+    plain = TorchEngine(rows, 2)
+    assert plain.made_by == "torch"
+    kept = pickle.dumps(Settings("cuda:1", "20kB"))  # read where no GPU is
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert pickle.loads(kept) == Settings(None, "20kB")
+
+
 def test_a_copy_keeps_rows_that_are_erased_elsewhere():
     rows = some_rows()
     engine, W = TorchEngine(rows, 2), np.ones((1, 34))
@@ -174,6 +200,35 @@ def test_factors_on_the_device_solve_together_as_alone():
     same(roots, goal, 1e-8)
     with pytest.raises(np.linalg.LinAlgError, match="raise l2"):
         engine.factors(W, None, -1e6)
+
+
+def test_a_matrix_without_an_inverse_is_the_error_that_it_is_on_the_cpu():
+    inverse = DeviceInverse.on(np.eye(3), torch.device("cpu"))
+    with pytest.raises(np.linalg.LinAlgError):
+        inverse.downdated(np.eye(3)[:1], 0.0)
+
+
+def test_factors_without_memory_say_so(monkeypatch):
+    engine = TorchEngine(some_rows(dtype="float64"), 2)
+    factor = engine.factors(np.zeros((1, 34)), None, 0.5)[0]
+    inverse, v = DeviceInverse.on(np.eye(34), engine.device), np.ones(34)
+
+    def full(*_args, **_kwargs):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr("unfit.engines.device.factors.to_device", full)
+    for asked in (
+        lambda: factor.solve(v),
+        lambda: factor.solve_each([factor], v[None]),
+        lambda: factor.inverse_fourth_root(v),
+        lambda: inverse.solve(v),
+        lambda: inverse.product(v),
+        lambda: inverse.roughly(v),
+        lambda: inverse.roughly_each([inverse], v[None]),
+        lambda: inverse.downdated(v[None], 0.0),
+    ):
+        with pytest.raises(Unavailable, match="no memory left"):
+            asked()
 
 
 @pytest.mark.parametrize("memory", [None, "20kB"])
@@ -252,6 +307,46 @@ def test_a_device_or_a_budget_that_does_not_exist_is_named(monkeypatch):
         TorchEngine(rows, 2)
     monkeypatch.setenv("UNFIT_DEVICE_MEMORY", "1.5 kB")
     assert TorchEngine(rows, 2)._there.budget == 1500
+
+
+@pytest.mark.parametrize("number", ["2", "300", "99999999999"])
+def test_the_number_of_a_gpu_is_compared_with_those_there_are(monkeypatch, number):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert memory.chosen_device("cuda:01") == torch.device("cuda", 1)
+    with pytest.raises(Unavailable, match="there are only 2 GPUs here; they are counted from 0"):
+        memory.chosen_device(f"cuda:{number}")
+
+
+def test_auto_knows_what_rows_may_take_of_a_gpu(monkeypatch):
+    about = SimpleNamespace(name="a GPU", multi_processor_count=100)
+    monkeypatch.delenv("UNFIT_TORCH_DEVICE", raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _device: about)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _device: (10**10, 10**10))
+    assert memory.gpu_here().free == 8 * 10**9
+    monkeypatch.setenv("UNFIT_DEVICE_MEMORY", "1GB")
+    assert memory.gpu_here().free == 10**9
+
+
+@pytest.mark.slow
+def test_a_pytorch_that_cannot_be_loaded_is_as_none_to_auto(tmp_path):
+    (tmp_path / "torch.py").write_text("raise OSError('libcudart.so: cannot open shared object')")
+    program = (
+        "from unfit.engines import auto; print(auto._gpu_here())\n"
+        "import unfit.engines.device.engine"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.stdout == "None\n"
+    assert "installed here but cannot be loaded (libcudart.so" in found.stderr
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

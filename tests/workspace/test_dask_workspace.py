@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,10 @@ import clusters
 import people
 from unfit.data.sources import Source
 from unfit.data.sources.parquet_file import ParquetSource
+from unfit.engines import Dask
 from unfit.errors import BadInput, Damaged, Unavailable
 from unfit.workspace import Workspace, prediction
+from unfit.workspace.audit import Evidence, Report
 
 GONE = ["p0003", "p0017"]
 
@@ -177,6 +180,29 @@ def test_a_worker_killed_in_an_audit(
         np.testing.assert_array_equal(weights(ws), before)
 
 
+def test_an_audit_beside_an_erasure_begins_again(
+    cluster: clusters.Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = moved(make(tmp_path / "w", None), cluster)
+    weigh, gone = Evidence.weigh, [[name] for name in GONE]
+
+    def weighed(self: Evidence, *args: Any) -> Report:
+        if gone:
+            ws.forget(subjects=gone.pop())
+        return weigh(self, *args)
+
+    monkeypatch.setattr(Evidence, "weigh", weighed)
+    with kept.open() as ws:
+        found = ws.audit()
+        version = ws.store.versions.active()
+        assert version is not None
+        assert (found.version, gone) == (version.number, [])
+        assert found.verdict.startswith("forgotten")
+        gone += [[f"p00{i}{j}" for j in range(10)] for i in range(2, 5)]
+        with pytest.raises(Unavailable, match="another version came while the audit read"):
+            ws.audit()
+
+
 def test_deltagrad_is_refused(cluster: clusters.Running, tmp_path: Path) -> None:
     kept = make(tmp_path / "w", None, method="deltagrad", trained=False, edit=on(cluster))
     with kept.open() as ws:
@@ -220,6 +246,26 @@ def test_a_shard_that_is_not_as_it_was_is_refused(
         shutil.copytree(tmp_path / "safe", folder, dirs_exist_ok=True)
     with kept.open() as ws:
         assert ws.forget(subjects=["p0017"]).purged
+
+
+@pytest.mark.parametrize("name", ["dask", ""])
+def test_settings_apply_to_the_cluster_that_the_environment_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = make(tmp_path / "w", None)
+    toml = kept.folder / "unfit.toml"
+    for old, new in (
+        ('[engine]\nname = ""', f'[engine]\nname = "{name}"'),
+        ("# shards = 12", "shards = 5"),
+        ("allow_plaintext = false", "allow_plaintext = true"),
+    ):
+        assert old in toml.read_text()
+        toml.write_text(toml.read_text().replace(old, new))
+    monkeypatch.setenv("UNFIT_ENGINE", "dask")
+    monkeypatch.setenv("UNFIT_DASK", "tcp://scheduler:8786")
+    with kept.open() as ws, ws.session() as session:
+        chosen = session.engine_choice()
+        assert chosen == Dask("tcp://scheduler:8786", shards=5, allow_plaintext=True)
 
 
 @pytest.mark.slow

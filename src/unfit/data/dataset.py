@@ -60,7 +60,7 @@ DTYPES = {
     "row_rows": "<i8",
 }
 # Zeroed when a row is forgotten, in order; of a pair, both the column's number and the value.
-PURGED = ("values", "codes", "bag", "X", "labels", "live")
+PURGED = ("values", "codes", "bag", "X", "labels")
 
 IN_MEMORY = 1 << 29  # bytes of encoded rows up to which a pass works on a copy
 
@@ -260,15 +260,20 @@ class Dataset:
             self._counts = each, labels
         return self._counts
 
-    def purge_rows(self, positions: np.ndarray) -> None:
-        """Zero the bytes of rows. Can be repeated; `sync_purged` makes it last."""
+    def purge_rows(self, positions: np.ndarray, *, restored: bool = False) -> None:
+        """Zero the bytes of rows. Can be repeated; `sync_purged` makes it last.
+
+        First of all they are no longer live: whoever sums over the rows where they lie looks
+        after a pass whether all are, and would take zeros for a row. If it breaks off, the records
+        say whose bytes are still to be zeroed. Of restored rows only `live` says so: it is last.
+        """
         each, labels = self.counts()
         there = positions[self["live"][positions] != 0]
         codes = np.asarray(self["codes"][there])
         for j, count in enumerate(each):
             np.subtract.at(count, codes[:, j], 1)
         np.subtract.at(labels, self["labels"][there], 1)
-        for name in PURGED:
+        for name in (*PURGED, "live") if restored else ("live", *PURGED):
             if name in self._map:
                 array = self[name]
                 width = int(np.prod(array.shape[1:])) * array.itemsize

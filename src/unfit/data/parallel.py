@@ -34,7 +34,7 @@ from unfit.data.roles import Roles
 from unfit.data.sources import Source
 from unfit.data.sources.base import even_cuts
 from unfit.data.values import Vocabulary
-from unfit.errors import BadInput
+from unfit.errors import BadInput, UnreadableThere
 from unfit.progress import ProgressCallback
 from unfit.readers import Readers
 
@@ -50,7 +50,7 @@ class _Reading:
     source: Source
     roles: Roles
     columns: Sequence[Column]
-    folder: Path
+    parts: Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,22 +68,23 @@ def spool_at_once(
 ) -> Raw:
     """As `spool` does, by several readers where the source can be divided.
 
-    What is wrong with a source is said by one reader, which knows the numbers of its rows.
+    What is wrong with a source is said by one reader, which knows the numbers of its rows; it reads
+    what readers elsewhere cannot.
     """
     source, roles, columns = reading
     parts = [source] if readers is None else source.parts(PARTS_PER_READER * readers.count)
     if readers is None or len(parts) < 2:
         return spool(source, roles, columns, folder, progress, intake)
     require_columns(source, roles, columns)
-    jobs = [
-        _Reading(source=part, roles=roles, columns=columns, folder=folder.resolve())
-        for part in parts
-    ]
     files = Spool(folder=folder)
     try:
-        found = _joined(readers.each(_read_part, jobs), jobs[0], files, progress)
+        with disk.parts_folder(folder.resolve()) as place:
+            jobs = [
+                _Reading(source=part, roles=roles, columns=columns, parts=place) for part in parts
+            ]
+            found = _joined(readers.each(_read_part, jobs), jobs[0], files, progress)
         return raw_of(found, source, roles, columns, files, intake)
-    except BadInput as error:
+    except (BadInput, UnreadableThere) as error:
         log.info("%s is read again by one reader: %s", source.name, error)
         for left in folder.glob("spool-*"):
             left.unlink()
@@ -91,8 +92,8 @@ def spool_at_once(
 
 
 def _read_part(job: _Reading) -> _ReadPart:
-    """Into files of its own: should it be done twice, nobody is in the other's way."""
-    files = Spool(folder=job.folder, prefix=f"spool-part-{secrets.token_hex(8)}")
+    """Into files of its own: whoever does it twice, or late, is in nobody's way."""
+    files = Spool(folder=job.parts, prefix=secrets.token_hex(8))
     found = read_rows(job.source, job.roles, job.columns, files)
     return _ReadPart(files=files, found=found)
 
@@ -150,6 +151,7 @@ class _Encoding:
     """Rows to be encoded: a range of those in `values` and `codes`, (n, a) and (n, b)."""
 
     folder: Path
+    parts: Path
     shapes: tuple[tuple[int, ...], tuple[int, ...]]
     encoding: Encoding
     slots: Sequence[np.ndarray]
@@ -164,31 +166,33 @@ def encode_at_once(
     readers: Readers,
     progress: ProgressCallback | None,
 ) -> tuple[int, int]:
-    """Write X.bin, dense rows, each range by one process at its place; its shape.
+    """Write X.bin, dense rows, each range encoded by one process; its shape.
 
     rows: those of values.bin and codes.bin, which are complete. fitted: the encoding and its slots.
     """
     (encoding, slots), n = fitted, len(rows)
-    job = _Encoding(
-        folder=folder.resolve(),
-        shapes=(rows.values.shape, rows.codes.shape),
-        encoding=encoding,
-        slots=slots,
-    )
-    with disk.create(folder / "X.bin") as file:
-        file.truncate(n * encoding.width * 4)
     blocks = even_cuts(-(-n // BLOCK), PARTS_PER_READER * readers.count)
     cuts = [min(n, BLOCK * cut) for cut in blocks]  # as one process cuts them
-    jobs = [replace(job, start=first, stop=last) for first, last in pairwise(cuts)]
-    for done in readers.each(_encode_range, jobs):
-        if progress is not None:
-            progress("encoding", done, n)
+    with disk.parts_folder(folder.resolve()) as parts:
+        job = _Encoding(
+            folder=folder.resolve(),
+            parts=parts,
+            shapes=(rows.values.shape, rows.codes.shape),
+            encoding=encoding,
+            slots=slots,
+        )
+        jobs = [replace(job, start=first, stop=last) for first, last in pairwise(cuts)]
+        with disk.create(folder / "X.bin") as file:
+            for made, of in zip(readers.each(_encode_range, jobs), jobs, strict=True):
+                disk.append_part(file, made)
+                if progress is not None:
+                    progress("encoding", of.stop, n)
     disk.sync_file(folder / "X.bin")
     return n, encoding.width
 
 
-def _encode_range(job: _Encoding) -> int:
-    """Where it ended. Done twice, it writes the same bytes at the same place."""
+def _encode_range(job: _Encoding) -> Path:
+    """Into a file of its own: whoever does it twice, or late, is in nobody's way."""
     values, codes = (
         np.empty(shape, dtype) if 0 in shape else np.memmap(path, dtype, "r", shape=shape)
         for path, dtype, shape in (
@@ -196,10 +200,10 @@ def _encode_range(job: _Encoding) -> int:
             (job.folder / "codes.bin", "<i4", job.shapes[1]),
         )
     )
-    with (job.folder / "X.bin").open("r+b") as file:
-        file.seek(4 * job.start * job.encoding.width)
+    made = job.parts / secrets.token_hex(8)
+    with disk.create(made) as file:
         for at in range(job.start, job.stop, BLOCK):
             part = slice(at, min(at + BLOCK, job.stop))
             X = job.encoding.encode(RawRows(values[part], codes[part]), job.slots)
             file.write(np.ascontiguousarray(X, "<f4").data)
-    return job.stop
+    return made

@@ -137,7 +137,11 @@ class Engine(ABC):
         classes = 2 if self.k == 1 else 3
         X = rng.standard_normal((n, self.d - self.intercept)).astype(self.dtype) / 100
         codes = np.arange(n, dtype=self.codes.dtype) % classes
-        return type(self)(Rows(X, codes, self.intercept, self.loss), classes)
+        return self._like(Rows(X, codes, self.intercept, self.loss), classes)
+
+    def _like(self, rows: Rows, n_classes: int) -> "Engine":
+        """An engine of other rows, with the settings of this one."""
+        return type(self)(rows, n_classes)
 
     @property
     def compiled_for(self) -> Hashable:

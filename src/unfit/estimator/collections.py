@@ -3,25 +3,25 @@
 from typing import Any
 
 import numpy as np
+from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import column_or_1d
 
 from unfit.engines import Dask
 
 
-def written_rows(X: Any, engine: object, dtype: np.dtype) -> Any:
-    """The files of a collection's rows; None for rows in memory, or where the engine is another one
-    and needs them there."""
-    if not isinstance(engine, Dask) or not hasattr(X, "__dask_graph__"):
-        return None
-    return engine.write(X, dtype)
+def cluster_of(X: Any, engine: object) -> Dask | None:
+    """The engine, where it leaves the rows of a collection on its workers; None for rows in memory,
+    and for other engines, which need them there."""
+    return engine if isinstance(engine, Dask) and hasattr(X, "__dask_graph__") else None
 
 
-def labels_of(y: Any, n: int, engine: Any) -> np.ndarray:
-    """y as an array of n labels."""
+def labels_of(y: Any, engine: Dask) -> np.ndarray:
+    """The labels of such rows, in memory."""
     found = engine.gathered(y) if hasattr(y, "__dask_graph__") else y
     labels: np.ndarray = column_or_1d(np.asarray(found), warn=True)
-    if len(labels) != n:
-        raise ValueError(f"X has {n} rows but y has {len(labels)}")
+    assert_all_finite(labels, input_name="y")
+    if len(labels) < 2:
+        raise ValueError(f"y has {len(labels)} labels; a classifier needs at least 2 rows")
     return labels
 
 

@@ -16,7 +16,7 @@ from unfit.core.predictions import margins, predicted_classes
 from unfit.core.sparse_rows import check_form, make_rows
 from unfit.engines.base import Engine, MakeEngine, make_engine
 from unfit.estimator.audited import AuditedModel
-from unfit.estimator.collections import labels_of, note_columns, written_rows
+from unfit.estimator.collections import cluster_of, labels_of, note_columns
 from unfit.estimator.parameters import CONSTRAINTS
 from unfit.estimator.training_warnings import warn_of_training
 from unfit.estimator.weighting import (
@@ -164,8 +164,10 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
     ) -> tuple[Rows, np.ndarray, np.ndarray, RowFiles | None]:
         """The rows as they are trained on, the classes, the weight of each class, and the files of
         rows that are not in memory."""
-        written = written_rows(X, self.engine, np.dtype(self._dtype))
-        if written is None:
+        matrix, cluster = None, cluster_of(X, self.engine)
+        if cluster is not None:
+            labels = labels_of(y, cluster)
+        else:
             check_form(X)
             matrix, labels = validate_data(
                 self,
@@ -177,9 +179,6 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
                 ensure_min_samples=2,
                 y_numeric=False,
             )
-        else:
-            matrix, labels = written.mapped(), labels_of(y, written.shape[0], self.engine)
-            note_columns(self, X)
         check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
         if len(classes) < 2:
@@ -187,13 +186,18 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
             raise ValueError(
                 f"y holds one class only ({only!r}); a classifier needs rows of two classes"
             )
-        given = checked_sample_weight(sample_weight, matrix.shape[0])
+        given = checked_sample_weight(sample_weight, len(labels))
         require_every_class(classes, codes, given)
         of_class = checked_class_weight(self.class_weight, classes, codes, given)
         weights = row_weights(given, of_class, codes)
-        codes = codes.astype(np.int32)
-        rows = make_rows(matrix, codes, self.fit_intercept, self.loss, weights)
-        files = None if written is None else written.labelled(codes, weights, len(classes))
+        codes, files = codes.astype(np.int32), None
+        if cluster is not None:  # only now: nothing is wrong with y and the weights
+            written = cluster.write(X, len(labels), np.dtype(self._dtype))
+            files = written.labelled(codes, weights, len(classes))
+            note_columns(self, X)
+            rows = files.rows(0, files.n, self.fit_intercept, self.loss, in_place=True)
+        else:
+            rows = make_rows(matrix, codes, self.fit_intercept, self.loss, weights)
         return rows, classes, of_class, files
 
     def _settings(self) -> Settings:

@@ -4,11 +4,12 @@ Deleted rows come from the audit window, if the owner keeps one, or from the aud
 either way they are encoded for the active model.
 """
 
+import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from unfit.data.roles import Roles
 from unfit.data.sources import Location, Source, open_source
 from unfit.data.text import as_text
 from unfit.engines.base import Engine
-from unfit.errors import BadInput
+from unfit.errors import BadInput, Unavailable
 from unfit.methods import METHODS, Method, State
 from unfit.progress import ProgressCallback
 from unfit.store.records import IdKind, Version
@@ -37,6 +38,9 @@ from unfit.workspace.requests import forgotten_before
 from unfit.workspace.retention import LABEL
 from unfit.workspace.session import Session
 
+T = TypeVar("T")
+log = logging.getLogger("unfit")
+_ATTEMPTS = 3  # at an audit in which people are forgotten
 _ASKED = ("threshold",)  # asked for, not found
 _OF_DELETED = (
     *(f.name for f in fields(Audit) if f.name.startswith("deleted_")),
@@ -185,6 +189,25 @@ class Evidence:
         method = METHODS["retrain"](replace(asked.method.settings, solver="auto", sigma=noise))
         centred = State(method.name, state.weights, state.n, kept_centre=state.centre)
         return replace(asked, method=method, state=centred)
+
+
+class Outdated(Unavailable):
+    """Rows were forgotten, or moved, that an audit was reading where they lie."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another version came while the audit read the rows of the one before it; run it again"
+        )
+
+
+def persistently(make: Callable[[], T]) -> T:
+    """What make() returns; again where it was outdated, but not for ever."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return make()
+        except Outdated:
+            log.info("another version has come, so the audit begins again")
+    return make()
 
 
 def gather(session: Session, deleted: Path | None) -> Evidence:

@@ -70,9 +70,9 @@ def _purge(session: Session, version: Version, started: float) -> str | None:
     return card_sha
 
 
-def _purge_rows(dataset: Dataset, positions: np.ndarray) -> None:
+def _purge_rows(dataset: Dataset, positions: np.ndarray, *, restored: bool = False) -> None:
     """Zero rows and their ids, and remove the names that nobody holds any more."""
-    dataset.purge_rows(positions)
+    dataset.purge_rows(positions, restored=restored)
     reach("purge.rows-erased")
     dataset.purge_ids(positions)
     dataset.sync_purged()
@@ -105,7 +105,7 @@ def purge_restored_rows(session: Session) -> None:
     back = dataset.positions_of(rows)
     back = back[dataset["live"][back] != 0]
     if len(back):
-        _purge_rows(dataset, back)
+        _purge_rows(dataset, back, restored=True)
 
 
 def _files_of(version: Version) -> set[str]:

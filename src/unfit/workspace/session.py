@@ -5,6 +5,7 @@ changing it is the work of training, retraining, erasure, purge and recovery.
 """
 
 import logging
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from unfit.certify.keys import SigningKey
 from unfit.data.dataset import Dataset
 from unfit.engines import Dask
-from unfit.engines.base import MakeEngine, readers_of
+from unfit.engines.base import MakeEngine, engine_name, readers_of
+from unfit.engines.cluster.settings import ADDRESS
 from unfit.errors import BadInput, CannotTrain, Unavailable, Untrained, Withdrawn
 from unfit.methods import METHODS
 from unfit.points import reach
@@ -85,24 +87,26 @@ class Session:
     def engine_choice(self) -> str | MakeEngine | None:
         """What [engine] tells `make_engine`."""
         table = self.config.engine
-        if table.name != "dask":
+        if (table.name or engine_name()) != "dask" or (not table.name and table.address):
             if table.address is not None:
                 raise BadInput(
                     f'{CONFIG_FILE}: engine.address applies only to the engine "dask"; '
                     'set name = "dask"'
                 )
             return table.name or None
-        if table.address is None:
-            return table.name  # the address is that of the environment
+        address = table.address or os.environ.get(ADDRESS)
+        if not address:
+            return table.name or None  # the engine says what is missing
         try:
             return Dask(
-                table.address,
+                address,
                 shards=table.shards,
                 allow_plaintext=table.allow_plaintext,
                 no_workers_timeout=table.no_workers_timeout,
             )
         except BadInput as error:
-            raise BadInput(f"{CONFIG_FILE}: engine.address: {error}") from None
+            where = ADDRESS if table.address is None else f"{CONFIG_FILE}: engine.address"
+            raise BadInput(f"{where}: {error}") from None
 
     def open_model(self) -> Model:
         """The active version, opened for work."""

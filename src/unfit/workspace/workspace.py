@@ -14,7 +14,7 @@ from unfit.certify.keys import PublicKey
 from unfit.clock import now
 from unfit.data.dataset import held_names
 from unfit.data.ids import checked_text
-from unfit.errors import LostLock, UnfitError, Untrained
+from unfit.errors import Damaged, LostLock, Unavailable, UnfitError, Untrained
 from unfit.progress import ProgressCallback
 from unfit.workspace import (
     audit,
@@ -27,7 +27,7 @@ from unfit.workspace import (
     retraining,
     training,
 )
-from unfit.workspace.audit import Report
+from unfit.workspace.audit import Evidence, Report
 from unfit.workspace.certificates import Certificates
 from unfit.workspace.deletion_list import ListWatch
 from unfit.workspace.list_format import Position
@@ -302,17 +302,27 @@ class Workspace:
         attack: also try to tell releases from those of a retraining, with models of so many random
         halves of the rows (splits), from which so many rows (targets) are unlearned. The records
         keep the report rounded, and of few deleted rows the verdict alone. Erasures wait while the
-        rows are copied, not while they are trained on.
+        rows are copied, not while they are trained on. Where rows are too many to be copied, it
+        begins again after an erasure.
         """
         threshold = self.config.policy.disparity if threshold is None else threshold
         audit.check_request(threshold, draws)
         effort = audit.effort_of(splits, targets) if attack else None
-        with self.session() as session:
-            evidence = audit.gather(session, None if deleted is None else Path(deleted))
-        report = evidence.weigh(threshold, draws, random_state, progress, effort)
+
+        def made() -> tuple[Evidence, Report]:
+            with self.session() as session:
+                evidence = audit.gather(session, None if deleted is None else Path(deleted))
+            try:
+                return evidence, evidence.weigh(threshold, draws, random_state, progress, effort)
+            except (Unavailable, Damaged) as error:
+                if self.store.versions.active() == evidence.version:
+                    raise
+                raise audit.Outdated from error
+
+        evidence, report = audit.persistently(made)
         kept = report.recorded(self.config.preprocessing.min_rows)
         number = self.store.audits.add(
-            evidence.version, report.passed, kept.as_dict(), session.clock()
+            evidence.version, report.passed, kept.as_dict(), self._session.clock()
         )
         return replace(report, id=number)
 

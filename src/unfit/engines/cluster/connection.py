@@ -9,16 +9,17 @@ elsewhere when that one is gone. May know Dask.
 import logging
 import time
 import weakref
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import distributed
+import numpy as np
 from distributed import Client, Future, KilledWorker
 from distributed.scheduler import NoWorkerError
 
-from unfit.engines.cluster.settings import Dask, installed_version
+from unfit.engines.cluster.settings import Dask, installed_version, protected
 from unfit.engines.cluster.tasks import facts, other_version, spilling
-from unfit.errors import Unavailable, UnfitError
+from unfit.errors import Unavailable, UnfitError, UnreadableThere
 
 T = TypeVar("T")
 _CONNECT = "10s"  # how long a scheduler may take to answer
@@ -37,6 +38,7 @@ class Cluster:
         self.settings = settings
         self.connections = 0
         self._client: Client | None = None
+        self._trusted: set[str] = set()  # addresses that were looked at
 
     @property
     def address(self) -> str:
@@ -79,24 +81,55 @@ class Cluster:
 
     def _check(self, client: Client) -> None:
         """Refuse a cluster that cannot do the work, or would leave rows behind."""
+        version = _asked_for_version()
         try:
-            self._check_version("the scheduler", client.run_on_scheduler(facts).version)
+            self._trust([client.scheduler_info()["address"]])
+            self._check_version("the scheduler", client.run_on_scheduler(version))
             client.wait_for_workers(1, timeout=self.settings.no_workers_timeout)
-            found = client.run(facts, on_error="return")
+            self._trust(client.nthreads())
+            for worker, found in self._said_by_each(client, version):
+                self._check_version(f"the worker {worker}", found)
+            for worker, said in self._said_by_each(client, facts):
+                if said.spills:
+                    raise Unavailable(spilling(f"the worker {worker}", said.spills[0]))
         except ModuleNotFoundError as error:
             raise self._lacks("the scheduler", error) from None
         except TimeoutError:
             raise self._no_workers() from None
-        for worker, said in found.items():
+        except (UnfitError, OSError):
+            raise
+        except Exception as error:
+            raise Unavailable(
+                f"the cluster at {self.address} does not answer as this unfit "
+                f"{installed_version()} expects ({_first_line(error)}); install the same version "
+                "everywhere"
+            ) from error
+
+    def _said_by_each(self, client: Client, function: Callable[[], T]) -> Iterator[tuple[str, T]]:
+        """function() of every worker, or in a sentence why it says nothing."""
+        for worker, said in client.run(function, on_error="return").items():
             if isinstance(said, OSError):  # it has died meanwhile; `load` looks at who comes
                 continue
             if "No module named" in str(said):
                 raise self._lacks(f"the worker {worker}", said)
             if isinstance(said, BaseException):
                 raise Unavailable(f"the worker {worker} cannot work: {_first_line(said)}")
-            self._check_version(f"the worker {worker}", said.version)
-            if said.spills:
-                raise Unavailable(spilling(f"the worker {worker}", said.spills[0]))
+            yield worker, said
+
+    def _trust(self, addresses: Iterable[str]) -> None:
+        """Refuse a scheduler or workers to whom rows and code would travel in plain text."""
+        if self.settings.allow_plaintext:
+            return
+        new = set(addresses) - self._trusted
+        for address in sorted(new):
+            if not protected(address):
+                raise Unavailable(
+                    f"{address} belongs to the cluster at {self.address}, but is not on this "
+                    "machine alone and does not use TLS, and the protocol carries rows and code; "
+                    "start the cluster with certificates (tls://), or bind it to 127.0.0.1 "
+                    "(--host), or say allow_plaintext if the network is trusted"
+                )
+        self._trusted |= new
 
     def _check_version(self, who: str, version: str) -> None:
         if version != installed_version():
@@ -117,7 +150,12 @@ class Cluster:
     def workers(self) -> dict[str, int]:
         """The threads of every worker, by its address."""
         client = self.client()
-        return self._guarded((), lambda: dict(client.nthreads()))
+        return self._guarded((), lambda: self._workers(client))
+
+    def _workers(self, client: Client) -> dict[str, int]:
+        found = dict(client.nthreads())
+        self._trust(found)
+        return found
 
     def submitted(self, submit: Callable[[Client], T]) -> T:
         """What submit(client) makes: tasks that nobody waits for yet."""
@@ -151,7 +189,7 @@ class Cluster:
             client.cancel(list(futures), force=True)
             raise
         except Exception as error:
-            raise self._told(error) from error
+            raise self._told(error, futures) from error
 
     def _wait(self, client: Client, futures: Sequence[Future], needed: Collection[str]) -> bool:
         idle_since: float | None = None
@@ -165,7 +203,7 @@ class Cluster:
                 return True
             if client.status != "running":
                 raise OSError("the connection was lost")
-            workers = client.nthreads()
+            workers = self._workers(client)
             if not workers.keys() >= set(needed):
                 return False
             if workers:
@@ -176,7 +214,7 @@ class Cluster:
             if now - idle_since > self.settings.no_workers_timeout:
                 raise self._no_workers()
 
-    def _told(self, error: Exception) -> UnfitError:
+    def _told(self, error: Exception, futures: Sequence[Future]) -> Exception:
         """The failure of a task or of the connection, for people."""
         if isinstance(error, ModuleNotFoundError):
             return self._lacks("a worker", error)
@@ -189,11 +227,14 @@ class Cluster:
             )
         if isinstance(error, MemoryError):
             return Unavailable("a worker has too little memory; add memory or workers")
+        connected = self._client is not None and self._client.status == "running"
+        if connected and any(future.status == "error" for future in futures):
+            return _failed(error)
         lost = isinstance(error, OSError | distributed.CancelledError | TimeoutError)
-        if lost or self._client is None or self._client.status != "running":
+        if lost or not connected:
             self.drop()
             return self._went_away()
-        raise error
+        return error
 
     def _went_away(self) -> Unavailable:
         return Unavailable(
@@ -214,6 +255,30 @@ def disconnect_all() -> None:
     """Close the connections of this process; the next pass of an engine makes a new one."""
     for cluster in list(_known.values()):
         cluster.drop()
+
+
+def _failed(error: Exception) -> Exception:
+    """The error of a task, which a worker has sent: that of numbers means something here."""
+    if isinstance(error, np.linalg.LinAlgError | FloatingPointError):
+        return error
+    if isinstance(error, OSError):
+        return UnreadableThere(
+            f"a worker cannot read or write a file ({_first_line(error)}); every worker needs the "
+            "same storage under the same path, with the rights of the user who owns the rows"
+        )
+    return Unavailable(f"a worker failed ({type(error).__name__}: {_first_line(error)})")
+
+
+def _asked_for_version() -> Callable[[], str]:
+    """A function that goes to another process as a whole: what it imports by name there may be that
+    of another version."""
+
+    def version() -> str:
+        from importlib import import_module
+
+        return str(import_module("unfit").__version__)
+
+    return version
 
 
 def _close(client: Client) -> None:

@@ -40,6 +40,7 @@ from unfit.errors import Damaged, Unavailable
 from unfit.row_files import RowFiles, write_rows
 
 T = TypeVar("T")
+_FORGOTTEN = "rows were forgotten while this worked with them; run it again"
 _MOST_HERE = 1 << 30  # bytes of rows that may come to this process
 
 
@@ -50,13 +51,14 @@ class DaskEngine(Engine):
     takes_sample_weight = True
 
     def __init__(self, rows: Rows, n_classes: int, files: RowFiles | None, settings: Dask) -> None:
+        if files is not None:
+            self._own(files)
         super().__init__(rows, n_classes)
         cluster = connect(settings)
         cluster.client()
         if files is None:
             files = write_rows(new_folder(settings), rows, n_classes)
-        if files.temporary:
-            weakref.finalize(self, shutil.rmtree, files.folder, ignore_errors=True)
+            self._own(files)
         shard = Shard(
             files=files,
             number=0,
@@ -71,6 +73,12 @@ class DaskEngine(Engine):
         self._shards = Shards(cluster, files, shard)
         self._tried = False  # whether deletions are on trial here
         self._keeper: Engine | None = None  # of the files, while engines share them
+        self._copied_at: int | None = None  # how many were gone then; None for no copy
+
+    def _own(self, files: RowFiles) -> None:
+        """Files that belong to an engine go with it."""
+        if files.temporary:
+            weakref.finalize(self, shutil.rmtree, files.folder, ignore_errors=True)
 
     @property
     def made_by(self) -> Dask:
@@ -90,6 +98,17 @@ class DaskEngine(Engine):
         other = super().shared()
         other._tried, other._keeper = True, self._keeper or self
         return other
+
+    def copied(self) -> Self:
+        """The files are not copied: once rows of them leave, whatever is asked is refused."""
+        other = self.shared()
+        other._copied_at = len(self._shards.gone.few)
+        return other
+
+    def _require_current(self) -> None:
+        """After rows were read: they are those of the engine that this one is a copy of."""
+        if self._copied_at is not None and self._copied_at != len(self._shards.gone.few):
+            raise Unavailable(_FORGOTTEN)
 
     def beside(self, rows: Rows) -> Engine:
         return CpuEngine(rows, self.classes)
@@ -116,7 +135,9 @@ class DaskEngine(Engine):
                 f"{size:,} rows take {size * self.files.row_bytes / 1e9:.3g} GB, too much for the "
                 "process that asks the cluster; ask for fewer rows (of an audit: give it test rows)"
             )
-        return self._read(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+        taken = self._read(np.flatnonzero(rows) if rows.dtype == np.bool_ else rows)
+        self._require_current()
+        return taken
 
     def _read(self, rows: np.ndarray) -> Rows:
         of_label = np.asarray(self.files.class_of_label, np.int32)
@@ -140,10 +161,13 @@ class DaskEngine(Engine):
         return self._checked(shards.results(done), keep)
 
     def _checked(self, parts: list[Part], keep: FewMask) -> list[Part]:
+        self._require_current()
         for number, ((start, stop), part) in enumerate(
             zip(self._shards.ranges, parts, strict=True)
         ):
             wanted = keep.count(start, stop)
+            if part.rows < wanted and self._copied_at is not None:
+                raise Unavailable(_FORGOTTEN)  # by another process: this one has not heard of it
             if part.rows != wanted:
                 raise Damaged(
                     f"shard {number} of {Path(self.files.folder).name} has {part.rows:,} rows that "

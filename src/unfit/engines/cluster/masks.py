@@ -33,10 +33,11 @@ class FewMask:
 
     @classmethod
     def of(cls, mask: "np.ndarray | FewMask") -> "FewMask":
-        """Any mask, by the positions where it is False."""
+        """Any mask, by the positions of whichever are fewer."""
         if isinstance(mask, FewMask):
-            return mask if not mask.inside else cls(mask.n, mask._others(), inside=False)
-        return cls(len(mask), np.flatnonzero(~mask), inside=False)
+            return mask
+        inside = 2 * int(np.count_nonzero(mask)) < len(mask)
+        return cls(len(mask), np.flatnonzero(mask if inside else ~mask), inside=inside)
 
     def standing_in(self) -> np.ndarray:
         """Itself, where a type says that masks are arrays."""
@@ -84,14 +85,20 @@ class FewMask:
         places = np.asarray(rows)
         if places.dtype == np.bool_:
             places = np.flatnonzero(places)
+        found = np.isin(self._from_start(places), self.few)
+        return found if self.inside else ~found
+
+    def _from_start(self, places: np.ndarray) -> np.ndarray:
+        """Positions, of which negative ones count from the end."""
         if places.size and not -self.n <= places.min() <= places.max() < self.n:
             raise IndexError(f"a position is outside of the {self.n:,} rows of a mask")
-        found = np.isin(np.where(places < 0, places + self.n, places), self.few)
-        return found if self.inside else ~found
+        return np.where(places < 0, places + self.n, places)
 
     def __setitem__(self, rows: Any, value: bool) -> None:
         places = np.asarray(rows)
-        places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.int64)
+        if places.dtype == np.bool_:
+            places = np.flatnonzero(places)
+        places = self._from_start(places.astype(np.int64))
         join = np.union1d if bool(value) == self.inside else np.setdiff1d
         self.few = join(self.few, places)
 
@@ -112,9 +119,6 @@ class FewMask:
             return np.asarray(self.few[ranks])
         before = self.few - np.arange(len(self.few))  # ranks below this come before one of the few
         return np.asarray(ranks + np.searchsorted(before, ranks, side="right"))
-
-    def _others(self) -> np.ndarray:
-        return FewMask(self.n, self.few, inside=False).nth(np.arange(self.n - len(self.few)))
 
     def all(self) -> bool:
         return self.count() == self.n

@@ -4,8 +4,10 @@ import ipaddress
 import os
 from dataclasses import dataclass
 from importlib import import_module
+from math import inf
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from unfit.errors import BadInput, Unavailable
 
@@ -21,6 +23,40 @@ ADDRESS = "UNFIT_DASK"
 def installed_version() -> str:
     """Of unfit, in the process that asks."""
     return str(import_module("unfit").__version__)
+
+
+def protected(address: str) -> bool:
+    """Whether nobody else on the network can read what goes to an address."""
+    parts = _parts_of(address)
+    return (parts is not None and parts.scheme == "tls") or is_loopback(address)
+
+
+def is_loopback(address: str) -> bool:
+    parts = _parts_of(address)
+    host = "" if parts is None else parts.hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _parts_of(address: object) -> SplitResult | None:
+    """None where that is no address with a host, or where no machine can have its port."""
+    try:
+        parts = urlsplit(address) if isinstance(address, str) else None
+        return parts if parts and parts.hostname and parts.port != 0 else None
+    except ValueError:
+        return None
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf
 
 
 @dataclass(frozen=True)
@@ -46,15 +82,20 @@ class Dask:
     walks_through_rows: ClassVar[bool] = False  # in mini-batches: too many round trips
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.address)
-        if parts.scheme not in ("tcp", "tls") or not parts.hostname:
+        parts = _parts_of(self.address)
+        if parts is None or parts.scheme not in ("tcp", "tls"):
             raise BadInput(
                 f"{self.address!r} is not the address of a Dask scheduler; it looks like "
                 "tls://scheduler:8786"
             )
-        if self.shards is not None and self.shards < 1:
-            raise BadInput(f"shards must be at least 1, got {self.shards}")
-        if parts.scheme == "tcp" and not self.local and not self.allow_plaintext:
+        if self.shards is not None and not _is_count(self.shards):
+            raise BadInput(f"shards must be a whole number of at least 1, got {self.shards!r}")
+        if not _is_positive(self.no_workers_timeout):
+            raise BadInput(
+                "no_workers_timeout must be a positive number of seconds, got "
+                f"{self.no_workers_timeout!r}"
+            )
+        if not protected(self.address) and not self.allow_plaintext:
             raise BadInput(
                 f"{self.address} is not on this machine and does not use TLS, but the protocol "
                 "carries rows and code; start the cluster with certificates (tls://), or say "
@@ -64,13 +105,7 @@ class Dask:
     @property
     def local(self) -> bool:
         """Whether the scheduler listens on this machine's loopback alone."""
-        host = urlsplit(self.address).hostname or ""
-        if host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            return False
+        return is_loopback(self.address)
 
     def __call__(self, rows: "Rows", n_classes: int, /) -> "Engine":
         """The engine that holds these rows, which are written where all workers see them."""
@@ -80,11 +115,11 @@ class Dask:
         """The engine of rows that lie in files already."""
         return self._make(rows, n_classes, files)
 
-    def write(self, X: Any, dtype: Any) -> Any:
-        """The rows of a Dask array or data frame, written by the workers that have them; see
-        cluster.collections.Written."""
+    def write(self, X: Any, n: int, dtype: Any) -> Any:
+        """The rows of a Dask array or data frame, of which there must be n, written by the workers
+        that have them; see cluster.collections.Written."""
         folder = self._module("engine").new_folder(self)
-        return self._module("collections").write_collection(X, dtype, folder, self)
+        return self._module("collections").write_collection(X, n, dtype, folder, self)
 
     def readers(self) -> "Readers":
         """The workers, as processes that read and write files at once."""

@@ -4,6 +4,7 @@ Every shard has an epoch: how often rows of it have left. A shard whose rows lea
 and no other. May know Dask.
 """
 
+import threading
 import uuid
 import weakref
 from collections.abc import Callable, Sequence
@@ -29,7 +30,8 @@ class Shards:
     """The rows of an engine and of those that share them, as the cluster has them.
 
     gone: rows that the deletion list names, whom no task may count. loads: how many shards were
-    mapped so far.
+    mapped so far. Rows may leave while another thread works with the rows of before, which it then
+    hears of at the end of its pass (`DaskEngine.copied`).
     """
 
     def __init__(self, cluster: Cluster, files: RowFiles, template: Shard) -> None:
@@ -45,19 +47,21 @@ class Shards:
         # Released when the next tasks are on their way: workers get no message before those.
         self._last: list[Future] = []
         self._evaluations: weakref.WeakSet[Evaluation] = weakref.WeakSet()
+        self._changing = threading.Lock()  # of what is gone, epochs, what is mapped; never for long
 
     def leave(self, rows: np.ndarray) -> None:
         """Rows are on the deletion list, or were zeroed in the files: their shards, and no others,
         are mapped anew."""
-        self.gone[rows] = True
-        self._last = []
-        for evaluation in self._evaluations:
-            evaluation.drop()
-        if self._ranges is None:  # and nothing is mapped
-            return
-        for number in self.numbers_of(rows):
-            self._epochs[number] = self._epochs.get(number, 0) + 1
-            self._mapped.pop(number, None)
+        with self._changing:
+            self.gone[rows] = True
+            self._last = []
+            for evaluation in self._evaluations:
+                evaluation.drop()
+            if self._ranges is None:  # and nothing is mapped
+                return
+            for number in self.numbers_of(rows):
+                self._epochs[number] = self._epochs.get(number, 0) + 1
+                self._mapped.pop(number, None)
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
@@ -86,16 +90,22 @@ class Shards:
         them, so each maps as many as it has threads for; when workers come or go, shards move."""
         self.cluster.client()
         ranges = self.ranges
-        if self._connection != self.cluster.connections:
-            self._connection, self._mapped = self.cluster.connections, {}
         homes = spread(len(ranges), self.cluster.workers(), self._homes)
         moved = {i for i, home in homes.items() if self._homes.get(i) != home}
-        due = [i for i in range(len(ranges)) if i not in self._mapped or i in moved]
+        with self._changing:
+            if self._connection != self.cluster.connections:
+                self._connection, self._mapped = self.cluster.connections, {}
+            mapped, epochs = dict(self._mapped), dict(self._epochs)
+        due = [i for i in range(len(ranges)) if i not in mapped or i in moved]
         if due:
-            self._map(due, homes)
-        return [self._mapped[number] for number in range(len(ranges))]
+            made = self._map(due, homes)
+            mapped |= made
+            with self._changing:  # rows may have left meanwhile, which shards mapped before have
+                same = [i for i in due if self._epochs.get(i, 0) == epochs.get(i, 0)]
+                self._mapped |= {i: made[i] for i in same}
+        return [mapped[number] for number in range(len(ranges))]
 
-    def _map(self, due: Sequence[int], homes: dict[int, str]) -> None:
+    def _map(self, due: Sequence[int], homes: dict[int, str]) -> dict[int, Future]:
         """Home is a wish. The scheduler never runs a task whose home died when no worker was left,
         so a load that is not done when its home goes is made anew without one, and one that is
         done has no home any more: it can be computed again anywhere."""
@@ -108,14 +118,15 @@ class Shards:
             self.cluster.wait(list(made.values()))
             self._homes |= dict.fromkeys(due, _ANYWHERE)
         self.cluster.run_anywhere(list(made.values()))
-        self._mapped |= made
         self.loads += len(due)
+        return made
 
     def _load(self, number: int, home: str | None) -> Future:
         start, stop = self.ranges[number]
-        epoch = self._epochs.get(number, 0)
         shard = replace(self._template, number=number, start=start, stop=stop)
-        left_out = LeftOut.at(self.gone.between(start, stop), stop - start)
+        with self._changing:
+            epoch, gone = self._epochs.get(number, 0), self.gone.between(start, stop)
+        left_out = LeftOut.at(gone, stop - start)
         key = f"unfit-load-{number}-{epoch}-{uuid.uuid4().hex}"
         wish = {} if home is None else {"workers": [home], "allow_other_workers": True}
         return self.cluster.submitted(
@@ -132,8 +143,15 @@ class Shards:
     def evaluation(self, keep: FewMask, W: np.ndarray) -> "Evaluation":
         """What products with the Hessians at some weights need, of the rows of a mask."""
         made = Evaluation(self, keep, W)
-        self._evaluations.add(made)
+        with self._changing:
+            self._evaluations.add(made)
         return made
+
+    def keep_evaluated(self, evaluation: "Evaluation", done: "Grouped", n_gone: int) -> None:
+        """For the next products, unless rows have left since n_gone had."""
+        with self._changing:
+            if len(self.gone.few) == n_gone:
+                evaluation.done = done
 
     def after(self, task: Callable[..., Any], done: "Grouped", **shared: Any) -> "Grouped":
         """task(what was done) of every group."""
@@ -178,7 +196,10 @@ class Shards:
     def left_out(self, keep: FewMask) -> list[LeftOut]:
         """Those who do not count in a pass although their shards have them."""
         out = ~keep & ~self.gone
-        return [LeftOut.at(out.between(start, stop), stop - start) for start, stop in self.ranges]
+        if out.inside:
+            parts = ((out.between(start, stop), stop - start) for start, stop in self.ranges)
+            return [LeftOut.at(places, n) for places, n in parts]
+        return [LeftOut.of(out[start:stop]) for start, stop in self.ranges]  # all but a few
 
 
 class Evaluation:
@@ -190,7 +211,7 @@ class Evaluation:
 
     def __init__(self, shards: Shards, keep: FewMask, W: np.ndarray) -> None:
         self._shards, self._keep, self._W = shards, keep.copy(), W
-        self._done: Grouped | None = None
+        self.done: Grouped | None = None
 
     @property
     def keep(self) -> FewMask:
@@ -199,15 +220,16 @@ class Evaluation:
         return kept
 
     def drop(self) -> None:
-        self._done = None
+        self.done = None
 
     def after(self, task: Callable[..., Any], **shared: Any) -> list[Any]:
         """task(what was evaluated) of every shard."""
-        shards = self._shards
-        if self._done is None:
-            left_out = shards.left_out(self.keep)
-            self._done = shards.run(tasks.evaluate, left_out, shards.epochs, W=self._W)
-        return shards.results(shards.after(task, self._done, **shared))
+        shards, done = self._shards, self.done
+        if done is None:
+            n_gone, left_out = len(shards.gone.few), shards.left_out(self.keep)
+            done = shards.run(tasks.evaluate, left_out, shards.epochs, W=self._W)
+            shards.keep_evaluated(self, done, n_gone)
+        return shards.results(shards.after(task, done, **shared))
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,11 @@ class LeftOut:
             return cls(places.astype(np.int32), False)
         out = np.zeros(n, np.bool_)
         out[places] = True
+        return cls.of(out)
+
+    @classmethod
+    def of(cls, out: np.ndarray) -> "LeftOut":
+        """out: a mask of those rows, which are many."""
         return cls(np.packbits(out), True)
 
     def none(self) -> bool:

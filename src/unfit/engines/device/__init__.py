@@ -7,8 +7,13 @@ from unfit.errors import Unavailable
 
 try:
     import torch  # noqa: F401
-except ImportError as missing:
+except ModuleNotFoundError as missing:
     raise Unavailable(
         "The engine 'torch' needs PyTorch, which is not installed here; "
         "run pip install \"unfit[gpu]\", or use the engine 'cpu'."
     ) from missing
+except (ImportError, OSError) as broken:
+    raise Unavailable(
+        "The engine 'torch' needs PyTorch, which is installed here but cannot be loaded "
+        f"({broken}); install it anew, or use the engine 'cpu'."
+    ) from broken

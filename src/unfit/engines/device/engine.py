@@ -5,7 +5,7 @@ on the device (rows.py). Without a GPU the same code runs on the CPU. May know c
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from unfit.core.objective import Products, Rows
 from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout, Plan
 from unfit.core.statistics import Statistics
-from unfit.engines.base import Engine
+from unfit.engines.base import Engine, MakeEngine
 from unfit.engines.device.factors import DeviceCholesky, DeviceInverse
 from unfit.engines.device.memory import (
     chosen_device,
@@ -30,11 +30,35 @@ from unfit.engines.device.memory import (
 from unfit.engines.device.rows import DeviceRows
 from unfit.engines.device.sgd import DeviceLayout, SgdRun
 from unfit.engines.device.sums import Evaluated, Sums
+from unfit.errors import Unavailable
 from unfit.progress import ProgressCallback
 
 PRODUCTS_PER_GUIDE = 16  # passes that cost about what a rough Hessian with its factor does
 _MATRICES = 6  # of d x d numbers of float64 for each problem, kept free beside the rows
 _BESIDE = 1 << 30  # bytes kept free for blocks and vectors
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a TorchEngine was told, for engines of its kind; see there."""
+
+    device: str | None = None
+    memory: int | str | None = None
+
+    def __call__(self, rows: Rows, n_classes: int, /) -> "TorchEngine":
+        return TorchEngine(rows, n_classes, device=self.device, memory=self.memory)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _settings_here, (self.device, self.memory)
+
+
+def _settings_here(device: str | None, memory: int | str | None) -> Settings:
+    """Settings from a pickle, on a machine that may lack the device."""
+    try:
+        chosen_device(device)
+    except Unavailable:
+        device = None
+    return Settings(device, memory)
 
 
 class TorchEngine(Engine):
@@ -57,6 +81,7 @@ class TorchEngine(Engine):
         memory: int | str | None = None,
     ) -> None:
         super().__init__(rows, n_classes)
+        self._settings = Settings(device=device, memory=memory)
         self.rows, self.device = rows, chosen_device(device)
         beside = _MATRICES * 8 * self.k * self.d**2 + _BESIDE
         budget = row_budget(self.device, memory, beside)
@@ -70,6 +95,14 @@ class TorchEngine(Engine):
         self._sample_weight = None if weight is None else to_device(weight, self.device)
         self._layout: DeviceLayout | None = None  # the last one that was asked for
         self._masked: tuple[np.ndarray, torch.Tensor] | None = None  # a mask, and it as weights
+
+    @property
+    def made_by(self) -> str | MakeEngine:
+        return self.name if self._settings == Settings() else self._settings
+
+    def _like(self, rows: Rows, n_classes: int) -> Engine:
+        own = type(self) is TorchEngine  # a class of a package may have settings of its own
+        return self._settings(rows, n_classes) if own else super()._like(rows, n_classes)
 
     def shared(self) -> Self:
         other = super().shared()
@@ -93,7 +126,13 @@ class TorchEngine(Engine):
 
     def erase(self, rows: np.ndarray) -> None:
         super().erase(rows)
-        self._there.erase(np.asarray(rows))
+        places = np.asarray(rows, np.int64)
+        self._there.erase(places)
+        self._masked = None  # it has sample weights in it
+        there = torch.as_tensor(places, device=self.device)
+        self._sums.codes[there] = 0
+        if self._sample_weight is not None:
+            self._sample_weight[there] = 0
         self.drop_layout()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()  # blocks that held rows go back to the driver

@@ -42,22 +42,24 @@ class DeviceCholesky(Cholesky):
         return to_numpy(self._hessians[self._problem])
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        columns = to_device(rhs.reshape(len(rhs), -1), self._lowers.device)
-        found = torch.cholesky_solve(columns, self._lowers[self._problem])
-        return to_numpy(found).reshape(rhs.shape)
+        with device_faults(self._lowers.device):
+            columns = to_device(rhs.reshape(len(rhs), -1), self._lowers.device)
+            found = torch.cholesky_solve(columns, self._lowers[self._problem])
+            return to_numpy(found).reshape(rhs.shape)
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         H = self._hessians[self._problem]
-        return inverse_fourth_root_by_lanczos(lambda v: to_numpy(H @ to_device(v, H.device)), b)
+        return inverse_fourth_root_by_lanczos(lambda v: _times(H, v), b)
 
     @classmethod
     def solve_each(cls, factors: Sequence[Factor], rhs: np.ndarray) -> np.ndarray:
         found = [one for one in factors if isinstance(one, DeviceCholesky)]
         if len(found) < len(factors) or any(one._lowers is not found[0]._lowers for one in found):
             return super().solve_each(factors, rhs)
-        lowers = _picked(found[0]._lowers, [one._problem for one in found])
-        columns = to_device(rhs, lowers.device)[:, :, None]
-        return to_numpy(torch.cholesky_solve(columns, lowers)[:, :, 0])
+        with device_faults(found[0]._lowers.device):
+            lowers = _picked(found[0]._lowers, [one._problem for one in found])
+            columns = to_device(rhs, lowers.device)[:, :, None]
+            return to_numpy(torch.cholesky_solve(columns, lowers)[:, :, 0])
 
     def __reduce__(self) -> tuple[object, ...]:
         return Cholesky, (self.lower, self.hessian)
@@ -89,13 +91,14 @@ class DeviceInverse(Inverse):
 
     @cached_property
     def rough(self) -> np.ndarray:
-        return to_numpy(self._inverse.to(torch.float32))
+        with device_faults(self._inverse.device):
+            return to_numpy(self._inverse.to(torch.float32))
 
     def solve(self, v: np.ndarray) -> np.ndarray:
-        return to_numpy(self._inverse @ to_device(v, self._inverse.device))
+        return _times(self._inverse, v)
 
     def product(self, v: np.ndarray) -> np.ndarray:
-        return to_numpy(self._hessian @ to_device(v, self._hessian.device))
+        return _times(self._hessian, v)
 
     def roughly(self, v: np.ndarray) -> np.ndarray:
         return self.solve(v)
@@ -105,22 +108,29 @@ class DeviceInverse(Inverse):
         found = [one for one in kept if isinstance(one, DeviceInverse)]
         if len(found) < len(kept) or not found:
             return super().roughly_each(kept, vectors)
-        V = to_device(vectors, found[0]._inverse.device)
-        return to_numpy(torch.stack([one._inverse @ v for one, v in zip(found, V, strict=True)]))
+        with device_faults(found[0]._inverse.device):
+            V = to_device(vectors, found[0]._inverse.device)
+            each = [one._inverse @ v for one, v in zip(found, V, strict=True)]
+            return to_numpy(torch.stack(each))
 
     def downdated(self, U: np.ndarray, shift: Ridge) -> "DeviceInverse":
         H, P = self._hessian, self._inverse
-        columns = to_device(U.T, H.device).to(torch.float64)
-        Z = P @ columns
-        gap = torch.eye(columns.shape[1], dtype=torch.float64, device=H.device) - columns.T @ Z
         with device_faults(H.device):
+            columns = to_device(U.T, H.device).to(torch.float64)
+            Z = P @ columns
+            gap = torch.eye(columns.shape[1], dtype=torch.float64, device=H.device) - columns.T @ Z
             inverse = torch.addmm(P, Z, torch.linalg.solve(gap, Z.T))
             hessian = torch.addmm(H, columns, columns.T, alpha=-1)
-        hessian.diagonal().sub_(torch.as_tensor(shift, dtype=torch.float64, device=H.device))
+            hessian.diagonal().sub_(torch.as_tensor(shift, dtype=torch.float64, device=H.device))
         return DeviceInverse(hessian, inverse)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Inverse, (self.hessian, self.inverse, self.rough)
+
+
+def _times(matrix: torch.Tensor, v: np.ndarray) -> np.ndarray:
+    with device_faults(matrix.device):
+        return to_numpy(matrix @ to_device(v, matrix.device))
 
 
 def _picked(tensor: torch.Tensor, problems: list[int]) -> torch.Tensor:

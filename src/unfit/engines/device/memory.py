@@ -28,18 +28,20 @@ def chosen_device(name: str | None = None) -> torch.device:
     asked = name or os.environ.get(DEVICE) or ("cuda" if torch.cuda.is_available() else "cpu")
     if not re.fullmatch(r"cpu|cuda(:\d+)?", asked):
         raise BadInput(f"unknown device {asked!r}; {DEVICE} takes 'cuda', 'cuda:1' or 'cpu'")
-    device = torch.device(asked)
-    if device.type == "cuda" and not torch.cuda.is_available():
+    kind, _, number = asked.partition(":")
+    if kind == "cpu":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
         raise Unavailable(
             f"The engine 'torch' was asked for the device {asked!r}, but PyTorch finds no CUDA GPU "
             f"here; set {DEVICE}=cpu, or use the engine 'cpu'."
         )
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    if int(number or 0) >= torch.cuda.device_count():
         raise Unavailable(
             f"The engine 'torch' was asked for the device {asked!r}, but there are only "
             f"{torch.cuda.device_count()} GPUs here; they are counted from 0."
         )
-    return device
+    return torch.device("cuda", int(number)) if number else torch.device("cuda")
 
 
 def gpu_here() -> Gpu | None:
@@ -49,9 +51,10 @@ def gpu_here() -> Gpu | None:
     device = chosen_device()
     about, (free, _) = torch.cuda.get_device_properties(device), torch.cuda.mem_get_info(device)
     clock, bus = getattr(about, "memory_clock_rate", 0), getattr(about, "memory_bus_width", 0)
+    given = os.environ.get(MEMORY)
     return Gpu(
         name=about.name,
-        free=int(SHARE_OF_FREE * free),
+        free=_bytes(given) if given else int(SHARE_OF_FREE * free),
         bandwidth=2e3 * clock * bus / 8 or _BANDWIDTH,  # of memory that sends twice a cycle
         rate=about.multi_processor_count * _RATE_OF_SM,
     )
@@ -84,13 +87,16 @@ def _bytes(given: int | str) -> int:
 
 @contextmanager
 def device_faults(device: torch.device) -> Iterator[None]:
-    """Kernels go to the device; if it has no memory left, it says so in a sentence."""
+    """Kernels go to the device; if it has no memory left, it says so in a sentence. A matrix that
+    cannot be solved with is the error that it is on the CPU."""
     try:
         with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
             yield
     except torch.cuda.OutOfMemoryError as full:
         torch.cuda.empty_cache()
         raise _no_memory(device) from full
+    except torch.linalg.LinAlgError as failure:
+        raise np.linalg.LinAlgError(str(failure)) from failure
     except (MemoryError, RuntimeError) as failure:
         if isinstance(failure, MemoryError) or _OUT_OF_MEMORY.search(str(failure)):
             raise _no_memory(device) from failure

@@ -122,22 +122,26 @@ class _Stage:
         copied = [torch.cuda.Event() for _ in "ab"]
         used = [torch.cuda.Event() for _ in "ab"]
         waiting: Block | None = None
-        for i, start in enumerate(starts):
-            slot, stop = i % 2, min(start + step, len(host))
-            copied[slot].synchronize()  # the pinned block may be written to again
-            _copy(self._pinned[slot].numpy()[: stop - start], host[start:stop])
-            with torch.cuda.stream(copying):
-                copying.wait_event(used[slot])
-                there = self._there[slot][: stop - start]
-                there.copy_(self._pinned[slot][: stop - start], non_blocking=True)
-                copied[slot].record(copying)
+        try:
+            for i, start in enumerate(starts):
+                slot, stop = i % 2, min(start + step, len(host))
+                copied[slot].synchronize()  # the pinned block may be written to again
+                _copy(self._pinned[slot].numpy()[: stop - start], host[start:stop])
+                with torch.cuda.stream(copying):
+                    copying.wait_event(used[slot])
+                    there = self._there[slot][: stop - start]
+                    there.copy_(self._pinned[slot][: stop - start], non_blocking=True)
+                    copied[slot].record(copying)
+                if waiting is not None:
+                    yield waiting
+                    used[1 - slot].record(working)
+                working.wait_event(copied[slot])
+                waiting = Block(there, start, stop)
             if waiting is not None:
                 yield waiting
-                used[1 - slot].record(working)
-            working.wait_event(copied[slot])
-            waiting = Block(there, start, stop)
-        if waiting is not None:
-            yield waiting
+        finally:  # the next pass has events of its own, and knows nothing of what is on its way
+            copying.synchronize()
+            working.synchronize()
 
 
 def _copy(to: np.ndarray, source: np.ndarray) -> None:
