@@ -209,6 +209,8 @@ def test_balanced_weights_count_sample_weights():
         (np.r_[np.inf, np.ones(79)], "row 0 has inf"),
         (["heavy"] * 80, "must hold numbers"),
         (np.zeros(80), "all sample weights are zero"),
+        (np.full(80, 1e-170), "between 1e-30 and 1e.30; row 0 has 1e-170"),
+        (np.r_[np.ones(5), 1e31, np.ones(74)], "row 5 has 1e.31"),
     ],
 )
 def test_bad_sample_weights_are_named(weights, message):
@@ -217,6 +219,16 @@ def test_bad_sample_weights_are_named(weights, message):
     with pytest.raises(ValueError, match=message):
         clf.fit(X, y, weights)
     assert not hasattr(clf, "classes_")
+
+
+def test_a_product_of_weights_that_is_too_small_is_refused():
+    X, y = table(0)
+    weights = np.ones(80)
+    weights[4] = 0  # no row at all, which is fine
+    weights[7] = 1e-20
+    clf = unfit.LogisticRegression(class_weight={int(y[7]): 1e-20})
+    with pytest.raises(ValueError, match="row 7 has 1e-40"):
+        clf.fit(X, y, weights)
 
 
 def test_a_class_without_weight_is_refused():
@@ -239,6 +251,7 @@ def test_a_class_without_weight_is_refused():
         ({0: -1.0}, "class 0 has -1"),
         ({1: 0.0}, "class 1 has 0"),
         ({1: np.inf}, "class 1 has inf"),
+        ({1: 1e-40}, "class 1 has 1e-40"),
     ],
 )
 def test_bad_class_weights_are_named(class_weight, message):

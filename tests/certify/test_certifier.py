@@ -140,3 +140,9 @@ def test_wide_rows_far_away_are_polished_by_products_alone(classes: int) -> None
     exact.fit(np.delete(X, deleted, axis=0), np.delete(y, deleted))
     off = float(np.linalg.norm(model._state.centre - exact._state.centre))
     assert off <= certificate.distance <= Promise(1.0, 1e-5, 1e-3).mu * 1e-3
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, 1e-310, 1e308, np.inf, np.nan])
+def test_noise_that_no_release_can_have_is_refused(noise: float) -> None:
+    with pytest.raises(ValueError, match="noise must be a number between 1e-100 and 1e.100"):
+        Promise(1.0, 1e-5, noise)

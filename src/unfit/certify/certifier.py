@@ -12,7 +12,6 @@ that allows. So a has room up to mu_max noise - tol / l2, and polishing goes on 
 Which of them ends it depends on the rows, never on noise. May know methods, engines and core.
 """
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,6 +30,7 @@ from unfit.errors import Unavailable
 from unfit.methods.base import State
 
 GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
+LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # releases on the grid are then float64 numbers
 TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
 
 
@@ -44,8 +44,11 @@ class Promise:
 
     def __post_init__(self) -> None:
         check_promise(self.epsilon, self.delta)
-        if not (math.isfinite(self.noise) and self.noise > 0):
-            raise ValueError(f"noise must be a number above 0, such as 1e-3, got {self.noise}")
+        if not LEAST_NOISE <= self.noise <= MOST_NOISE:
+            raise ValueError(
+                f"noise must be a number between {LEAST_NOISE:g} and {MOST_NOISE:g}, such as 1e-3; "
+                f"got {self.noise:g}"
+            )
 
     @property
     def mu(self) -> float:
@@ -139,6 +142,13 @@ class Certifier:
         if longest is not None:
             n, summed = n + 2 * m, summed + 2 * data.weight_of(deleted)
             radius = max(radius, longest)
+        if not self.l2 * remaining >= bounds.LEAST_RIDGE:
+            raise Unavailable(
+                f"nothing can be certified: the penalty of the rows that remain is "
+                f"{self.l2 * remaining:.2g}, l2 times the sum of their sample weights, which is "
+                "too small for sums in float64; raise l2, lower C, or multiply all sample weights "
+                "by one number"
+            )
         return bounds.Problem(
             n=n,
             total_weight=summed,

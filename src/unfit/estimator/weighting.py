@@ -6,7 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unfit.core.class_weights import balanced_weights, named_weights
+from unfit.core.class_weights import (
+    HEAVIEST,
+    LIGHTEST,
+    balanced_weights,
+    named_weights,
+    usable,
+)
 from unfit.selection import some
 
 
@@ -71,11 +77,27 @@ def require_every_class(
 def row_weights(
     sample_weight: np.ndarray | None, class_weight: np.ndarray, codes: np.ndarray
 ) -> np.ndarray | None:
-    """The product of both for every row, (n,); None where that is 1 for all."""
+    """The product of both for every row, (n,); None where that is 1 for all. A ValueError where it
+    is too small or too large to compute with."""
     if (class_weight == 1).all():
         weights = sample_weight
     elif sample_weight is None:
         weights = class_weight[codes]
     else:
-        weights = sample_weight * class_weight[codes]
+        with np.errstate(over="ignore", under="ignore"):
+            weights = sample_weight * class_weight[codes]
+    if weights is not None:
+        counts = np.ones(len(weights), np.bool_) if sample_weight is None else sample_weight > 0
+        _require_usable(weights, counts)
     return None if weights is None or (weights == 1).all() else weights
+
+
+def _require_usable(weights: np.ndarray, counts: np.ndarray) -> None:
+    wrong = np.flatnonzero(counts & ~usable(weights))
+    if len(wrong):
+        first = int(wrong[0])
+        raise ValueError(
+            f"a row's weight, its sample_weight times that of its class, must be 0 or between "
+            f"{LIGHTEST:g} and {HEAVIEST:g}; row {first} has {weights[first]:g}: multiply all "
+            "weights by one number, or give it 0"
+        )
