@@ -450,14 +450,14 @@ class Subject(NamedTuple):
 class Claim:
     """What is claimed of one release, for everybody to read.
 
-    It states nominal figures: mu_limit is the largest mu that epsilon and delta allow, and joint_mu
-    the root of the sum of the squared limits of all releases since the first deletion. What this
-    release came to depends on the rows, and is in the Annex.
+    It states nominal figures: mu_limit is the largest mu that epsilon and delta allow, or a 64th of
+    it for a training, and joint_mu the root of the sum of the squared limits of all releases that
+    count. What this release came to depends on the rows, and is in the Annex.
     """
 
     model: str
     model_uuid: str
-    request: str  # the request's key, or "training"
+    request: str  # what led to it, such as "training" or "erasure"
     version: int
     earlier_version: int | None
     issued: str  # RFC 3339, UTC
@@ -472,8 +472,8 @@ class Claim:
     rows: int  # that remain
     problems: int
     columns: int  # with the intercept
-    deleted: int  # since training
-    releases: int  # since the first deletion, this one included
+    deleted: int  # training rows, since the log's first entry
+    releases: int  # since the first deletion at least, this one included
     joint_mu: float
     joint_epsilon: float  # at delta
     commitments: tuple[str, ...]
@@ -1089,10 +1089,9 @@ class Verification:
         self.claim, self.subjects = parse_statement(opened.payload)
         self.signer = opened.key
         claim = self.claim
-        what = "training" if claim.request == "training" else f"request {claim.request}"
         return (
             f"{opened.key.name} signed this on {claim.issued}: version {claim.version} of "
-            f"{claim.model}, {what}"
+            f"{claim.model}, {claim.request}"
         )
 
     def _inclusion(self) -> str:
