@@ -248,6 +248,19 @@ def test_a_key_is_replaced(root: Path) -> None:
         check_log(ws)
 
 
+def test_the_file_of_key_show_checks_what_every_key_signed(root: Path, tmp_path: Path) -> None:
+    ask(root, "key", "rotate")
+    ask(root, "forget", "--subject", "p0007", "--key", "third")
+    ask(root, "log", "export", "-o", tmp_path / "log.jsonl")
+    for name in ("first", "third"):
+        ask(root, "certificate", name, "-o", tmp_path / f"{name}.json")
+        found = ask_verify(tmp_path / f"{name}.json", root, "--log", str(tmp_path / "log.jsonl"))
+        assert "FAILED" not in found
+        newest = keys_of(root)[-1].id
+        assert f"signed at size 4 with {newest}" in " ".join(found.split())
+    assert len((tmp_path / "owner.key").read_text().splitlines()) == 2
+
+
 def test_without_epsilon_there_is_nothing_to_hand_out(original: Path, tmp_path: Path) -> None:
     where = ["-w", str(tmp_path / "ws")]
     roles = ["--label", "label", "--subject", "person"]

@@ -109,6 +109,11 @@ def sentence(evidence: Evidence, name: str) -> str:
     return check.sentence
 
 
+def said(evidence: Evidence, name: str) -> str:
+    """What a check says, whatever came out."""
+    return next(c.sentence for c in Verification(evidence).run().checks if c.name == name)
+
+
 def test_what_holds_is_accepted(owner: Owner) -> None:
     assert outcomes(everything(owner)) == dict.fromkeys(CHECKS, "ok")
 
@@ -322,6 +327,61 @@ def test_a_log_that_was_tampered_with(owner: Owner) -> None:
         damaged = [head, line, *entries, last]
         assert "not a JSON object" in sentence(everything(owner, log=damaged), "log")
     assert "first line is missing" in sentence(everything(owner, log=[]), "log")
+
+
+def test_a_key_that_was_replaced_signs_nothing_more(owner: Owner) -> None:
+    first, second = owner.key, SigningKey.generate(ORIGIN)
+
+    def outcome(signers: list[SigningKey], head: SigningKey) -> str:
+        entries: list[bytes] = []
+        for at, key in enumerate(signers):
+            claim, (subject,) = parse_statement(
+                open_sealed(owner.entries[at], [first.public]).payload
+            )
+            previous = entry_digest(entries[-1]) if entries else None
+            statement = statement_bytes(
+                replace(claim, previous=previous), subject.name, subject.sha256
+            )
+            entries.append(seal(verify.PAYLOAD_TYPE, statement, key))
+        tree = Frontier()
+        for entry in entries:
+            tree = tree.append(leaf_hash(entry))
+        lines = export_lines(entries, checkpoint(ORIGIN, tree.size, tree.root, head))
+        keys = (first.public, second.public)
+        return said(Evidence(keys=keys, log=list(lines)), "log")
+
+    assert outcome([first, first, second], second).startswith("all 3 entries are signed")
+    assert outcome([first, second, first], first) == (
+        f"entry 2 of the log is signed with {first.public.id}, which another key replaced at "
+        "entry 1"
+    )
+    assert "entry 3 of the log is signed with" in outcome([first, second, second, first], first)
+    assert outcome([first, first, second], first) == (
+        f"the log's checkpoint is signed with {first.public.id}; the key in use at its size, 3, "
+        f"was {second.public.id}"
+    )
+
+
+def test_a_checkpoint_that_the_next_key_signed_is_refused(owner: Owner) -> None:
+    """The certificate's own, and an older one: both were signed before the log went on."""
+    other = SigningKey.generate(ORIGIN)
+    tree = Frontier()
+    for leaf in owner.leaves[:3]:
+        tree = tree.append(leaf)
+    older = checkpoint(ORIGIN, 3, tree.root, other)
+    given = everything(owner, keys=(owner.key.public, other.public))
+    assert sentence(replace(given, checkpoint=older), "consistency") == (
+        f"your checkpoint is signed with {other.public.id}; the key in use at its size, 3, was "
+        f"{owner.key.public.id}"
+    )
+    changed = logged(owner, owner.entries, 4, other)
+    found = sentence(replace(given, certificate=changed), "log")
+    assert found.startswith("the certificate's checkpoint is signed with")
+
+
+def test_inclusion_names_the_key_that_signed_the_checkpoint(owner: Owner) -> None:
+    found = said(everything(owner), "inclusion")
+    assert found.endswith(f"signed at size 7 with {owner.key.public.id}")
 
 
 def rewritten(owner: Owner, index: int, **changes: object) -> list[bytes]:

@@ -709,11 +709,11 @@ def _growth(value: object) -> Growth:
 
 
 class Entry(NamedTuple):
-    """What one entry of a log says, and who signed it."""
+    """What one entry of a log says, and the key that signed it."""
 
     claim: Claim
     subjects: tuple[Subject, ...]
-    signer: str
+    key: VerifyKey
 
     @property
     def released(self) -> tuple[object, ...]:
@@ -728,6 +728,19 @@ class Log:
     checkpoint: Checkpoint
     leaves: tuple[bytes, ...]
     entries: tuple[Entry, ...]
+
+    def check_signer(self, checkpoint: Checkpoint, what: str) -> None:
+        """Whether the key in use at a checkpoint's size signed it: a key that was replaced counts
+        for what was signed before."""
+        if not checkpoint.size:
+            return
+        key = self.entries[checkpoint.size - 1].key
+        if key not in checkpoint.keys:
+            named = ", ".join(one.id for one in checkpoint.keys)
+            raise Rejected(
+                f"{what} is signed with {named}; the key in use at its size, "
+                f"{checkpoint.size}, was {key.id}"
+            )
 
     def root_at(self, size: int) -> bytes:
         """The root that the log had when it had so many entries."""
@@ -744,12 +757,14 @@ def read_log(lines: Iterable[bytes], keys: Sequence[VerifyKey]) -> Log:
         raise Rejected("this is not the export of a log by unfit, or it is of a newer version")
     leaves: list[bytes] = []
     entries: list[Entry] = []
+    replaced: dict[VerifyKey, int] = {}  # keys, and the entries that others first signed
     for line in rest:
         found = _line(line, f"line {len(leaves) + 2} of the log")
         if "checkpoint" in found:
             break
         envelope = _envelope(found, len(leaves))
         entries.append(_open_entry(envelope, keys, leaves))
+        _check_key(entries, replaced)
         if entries[-1].claim.model_uuid != entries[0].claim.model_uuid:
             raise Rejected(f"entry {len(leaves)} of the log is of another model")
         leaves.append(leaf_hash(envelope))
@@ -759,7 +774,7 @@ def read_log(lines: Iterable[bytes], keys: Sequence[VerifyKey]) -> Log:
         raise Rejected("there are lines after the log's checkpoint")
     found = as_object(found, "the log's last line", ["checkpoint"])
     checkpoint = open_checkpoint(as_text(found["checkpoint"], "the log's checkpoint"), keys)
-    if others := {entry.signer for entry in entries} - {checkpoint.origin}:
+    if others := {entry.key.name for entry in entries} - {checkpoint.origin}:
         raise Rejected(f"the log is {checkpoint.origin}'s, and has entries of {min(others)}")
     log = Log(checkpoint=checkpoint, leaves=tuple(leaves), entries=tuple(entries))
     if checkpoint.size != len(leaves) or checkpoint.root != log.root_at(len(leaves)):
@@ -767,7 +782,20 @@ def read_log(lines: Iterable[bytes], keys: Sequence[VerifyKey]) -> Log:
             f"the log's {len(leaves)} entries do not give the signed root: entries were changed, "
             "added or left out"
         )
+    log.check_signer(checkpoint, "the log's checkpoint")
     return log
+
+
+def _check_key(entries: Sequence[Entry], replaced: dict[VerifyKey, int]) -> None:
+    """Whether the newest entry's key may sign it: a key that another one followed may not."""
+    index, key = len(entries) - 1, entries[-1].key
+    if index and key != entries[index - 1].key:
+        replaced[entries[index - 1].key] = index
+    if key in replaced:
+        raise Rejected(
+            f"entry {index} of the log is signed with {key.id}, which another key replaced at "
+            f"entry {replaced[key]}"
+        )
 
 
 def _line(line: bytes, what: str) -> dict[str, object]:
@@ -791,7 +819,7 @@ def _open_entry(envelope: bytes, keys: Sequence[VerifyKey], before: Sequence[byt
     where = f"entry {len(before)} of the log"
     try:
         opened = _payload(envelope, PAYLOAD_TYPE, keys)
-        entry = Entry(*parse_statement(opened.payload), opened.key.name)
+        entry = Entry(*parse_statement(opened.payload), opened.key)
     except MissingLibrary:
         raise
     except Rejected as error:
@@ -1107,7 +1135,8 @@ class Verification:
         others = found.other_signatures
         ignored = f"; {others} signatures of other keys were not checked" if others else ""
         place = f"entry {proof.index} of the log {found.origin}"
-        return f"{place}, signed at size {found.size}{ignored}"
+        by = " and ".join(key.id for key in found.keys)
+        return f"{place}, signed at size {found.size} with {by}{ignored}"
 
     def _log(self) -> str:
         if self.evidence.log is None:
@@ -1120,6 +1149,7 @@ class Verification:
             _check_length(len(log.leaves), here.size, "the certificate's checkpoint")
             if log.root_at(here.size) != here.root:
                 raise Rejected("the certificate's checkpoint and the export are of different logs")
+            log.check_signer(here, "the certificate's checkpoint")
         self.log = log
         return (
             f"all {len(log.leaves)} entries are signed, each names the one before it, and they "
@@ -1143,6 +1173,7 @@ class Verification:
             _check_length(len(self.log.leaves), older.size, "your checkpoint")
             if self.log.root_at(older.size) != older.root:
                 raise Rejected("the log was rewritten since your checkpoint")
+            self.log.check_signer(older, "your checkpoint")
             return grown
         return self._consistent_without_log(older, grown)
 
@@ -1343,7 +1374,7 @@ def verify_files(files: Files) -> Verification:
     annex = _read_file(files.annex)
     with _lines(files.log) as log:
         evidence = Evidence(
-            keys=tuple(_key(text) for text in files.keys),
+            keys=tuple(key for given in files.keys for key in _keys(given)),
             certificate=_read_file(files.certificate),
             model=_read_file(files.model),
             annex=annex.removesuffix(b"\n") if annex is not None else None,
@@ -1382,18 +1413,26 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")  # what was replaced is not what was signed
 
 
-def _key(given: str) -> VerifyKey:
-    """A key as text, or the file that holds it."""
+def _keys(given: str) -> list[VerifyKey]:
+    """A key as text, or those of a file, one a line, as `unfit key show` prints them."""
     try:
-        return VerifyKey.parse(given)
+        return [VerifyKey.parse(given)]
     except Rejected as error:
         reason = error
     if given.count("+") >= 2:
         raise Unreadable(f"--key: {reason}")
-    try:
-        return VerifyKey.parse(_text(_read_file(Path(given)) or b""))
-    except Rejected as error:
-        raise Unreadable(f"{given} holds no key: {error}") from None
+    lines = _text(_read_file(Path(given)) or b"").splitlines()
+    found = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(VerifyKey.parse(line))
+        except Rejected as error:
+            raise Unreadable(f"{given} holds no key in line {number}: {error}") from None
+    if not found:
+        raise Unreadable(f"{given} holds no key: it is empty")
+    return found
 
 
 def _salt(text: str) -> bytes:
