@@ -478,6 +478,12 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
         (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "mu 0.4 is claimed for all"),
         (3, {"joint_epsilon": 1.5}, "releases", "entry 3 of the log: joint_mu"),
         (5, {"epsilon": 0.9}, "releases", "entry 5 of the log: mu_limit"),
+        (
+            4,
+            {"deleted": 2},
+            "releases",
+            "entry 4 of the log: it counts 2 deleted rows, and the entry before it 3",
+        ),
     ],
 )
 def test_a_log_whose_account_is_wrong(
@@ -485,6 +491,32 @@ def test_a_log_whose_account_is_wrong(
 ) -> None:
     log = exported(owner, rewritten(owner, index, **changes))
     assert reason in sentence(Evidence(keys=(owner.key.public,), log=log), name)
+
+
+def test_releases_count_from_the_first_commitment(owner: Owner) -> None:
+    """Entries that say of nobody's rows that they left, and commit to ids all the same."""
+    entries: list[bytes] = []
+    for sealed in owner.entries[:3]:
+        claim, (subject,) = parse_statement(open_sealed(sealed, [owner.key.public]).payload)
+        claim = replace(
+            claim,
+            deleted=0,
+            releases=1,
+            joint_mu=claim.mu_limit,
+            joint_epsilon=epsilon_of(claim.mu_limit, DELTA),
+            previous=entry_digest(entries[-1]) if entries else None,
+        )
+        entries.append(owner.sealed(statement_bytes(claim, *subject)))
+    evidence = Evidence(keys=(owner.key.public,), log=exported(owner, entries))
+    assert "entry 2 of the log: it counts 1 releases" in sentence(evidence, "releases")
+
+
+def test_an_index_is_a_number(owner: Owner) -> None:
+    lines = owner.export().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"index":0', b'"index":false')
+    assert "index of entry 0 of the log is not a count" in sentence(
+        Evidence(keys=(owner.key.public,), log=lines), "log"
+    )
 
 
 def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
@@ -495,7 +527,6 @@ def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
         request="training",
         version=claim.version + 1,
         earlier_version=claim.version,
-        deleted=0,
         previous=entry_digest(owner.entries[-1]),
     )
     for releases, joint, reason in (
@@ -545,6 +576,42 @@ def test_a_claim_that_its_mu_does_not_allow(owner: Owner) -> None:
     assert "joint_mu" in sentence(with_changes(joint_epsilon=1.5), "claim")
     low = with_changes(joint_mu=0.2, joint_epsilon=epsilon_of(0.2, DELTA))
     assert "less than the limit of a single release" in sentence(low, "claim")
+
+
+def test_a_claim_that_its_own_tolerance_refutes(owner: Owner) -> None:
+    def outcome(noise: float) -> Evidence:
+        changed = reissued(owner, lambda c: replace(c, noise=noise))
+        return everything(owner, certificate=changed)
+
+    assert "a retraining that stops at tol 1e-11 alone" in sentence(outcome(1e-12), "claim")
+    assert "may come to more" in sentence(outcome(1e-300), "claim")
+    assert outcomes(outcome(1e-8))["claim"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mu_limit": "5e-324"},
+        {"epsilon": "101"},
+        {"delta": "0"},
+        {"rows": 0},
+        {"problems": 0},
+        {"columns": 0},
+        {"releases": 0},
+        {"issued": "9999-19-39T29:59:69Z"},
+        {"issued": "2026-02-30T12:00:00Z"},
+        {"constants": [{"name": "norm", "origin": ["fitted"], "version": 1}]},
+        {"constants": [{"name": "norm", "origin": {}, "version": 1}]},
+    ],
+)
+def test_figures_out_of_range_are_refused(owner: Owner, changes: dict[str, object]) -> None:
+    payload = json.loads(open_sealed(owner.entries[4], [owner.key.public]).payload)
+    payload["predicate"] |= changes
+    changed = logged(owner, [owner.sealed(verify.canonical(payload))], 0)
+    (name,) = changes
+    assert f"the certificate's {name}" in sentence(
+        everything(owner, certificate=changed), "signature"
+    )
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.01, 0.2681, 0.5, 1.0, 3.0, 10.0])

@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -39,6 +40,8 @@ LOG_TYPE = "application/vnd.unfit.log.v1+jsonl"
 PROOF_HEADER = "c2sp.org/tlog-proof@v1"
 CHECKPOINT_SIGNATURES = 64  # at most; C2SP asks for 16 at least
 NOISE_LUCK = 1e-6  # how often honest noise may be called noise of another size
+MOST_EPSILON = 100.0  # of one release; beyond it nothing is promised
+LEAST_MU = 1e-100  # of one release
 SLACK = 1e-9  # relative; what this file's own arithmetic may be off by, and more
 
 NOT_PROVED = (
@@ -544,15 +547,19 @@ def _hexadecimal(value: object, what: str) -> str:
 
 def _time(value: object, what: str) -> str:
     shape = r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9](\.[0-9]{1,9})?Z"
-    if not re.fullmatch(shape, as_text(value, what)):
-        raise Rejected(f"{what} is not a time such as 2026-01-31T12:00:00Z")
+    try:
+        if not re.fullmatch(shape, as_text(value, what)):
+            raise ValueError
+        datetime.fromisoformat(str(value)[:19])
+    except ValueError:
+        raise Rejected(f"{what} is not a time such as 2026-01-31T12:00:00Z") from None
     return str(value)
 
 
 def _constant(value: object, what: str) -> Constant:
     found = as_object(value, what, ["name", "origin", "version"])
-    origin = found["origin"]
-    if origin not in {"declared", "fitted"}:
+    origin = as_text(found["origin"], what)
+    if origin != "declared" and origin != "fitted":
         raise Rejected(f"{what} is neither declared nor fitted")
     version = _or_none(_count)(found["version"], what)
     return Constant(as_text(found["name"], what), origin, version)
@@ -613,14 +620,27 @@ def parse_statement(payload: bytes) -> tuple[Claim, tuple[Subject, ...]]:
     if kind != PREDICATE_TYPE:
         raise Rejected(f"the statement is not a certificate of unfit, but of the type {kind}")
     claim = Claim(**_read_record(Claim, statement["predicate"], "the certificate"))
-    if not (0 < claim.delta < 1 and claim.noise > 0 and claim.l2 > 0 and claim.releases > 0):
-        raise Rejected("the certificate's delta, noise, l2 or count of releases is out of range")
+    _check_ranges(claim)
     if claim.earlier_version is not None and claim.earlier_version >= claim.version:
         raise Rejected("the certificate's version is not later than the version before it")
     subjects = tuple(_subject(one) for one in as_list(statement["subject"], "the subjects"))
     if not subjects:
         raise Rejected("the statement names no released file")
     return claim, subjects
+
+
+def _check_ranges(claim: Claim) -> None:
+    """Whether every figure is one that a certificate of unfit can have."""
+    holds = {
+        "epsilon": claim.epsilon <= MOST_EPSILON,
+        "delta": 0 < claim.delta < 1,
+        "mu_limit": claim.mu_limit >= LEAST_MU,
+        **{name: getattr(claim, name) > 0 for name in ("noise", "l2")},
+        **{name: getattr(claim, name) >= 1 for name in ("rows", "problems", "columns", "releases")},
+    }
+    for name, within in holds.items():
+        if not within:
+            raise Rejected(f"the certificate's {name} is out of range: {getattr(claim, name):g}")
 
 
 def _subject(value: object) -> Subject:
@@ -809,7 +829,7 @@ def _line(line: bytes, what: str) -> dict[str, object]:
 
 def _envelope(found: object, index: int) -> bytes:
     line = as_object(found, f"entry {index} of the log", ["index", "certificate"])
-    if line["index"] != index:
+    if _count(line["index"], f"the index of entry {index} of the log") != index:
         raise Rejected(f"entry {index} of the log is missing")
     return canonical(line["certificate"])
 
@@ -855,6 +875,11 @@ def check_claim(claim: Claim) -> None:
                 f"{name} {mu:g} allows delta {delta_of(epsilon, mu):.3g} at epsilon {epsilon:g}, "
                 f"which is more than {claim.delta:g}"
             )
+    if claim.tol > claim.mu_limit * claim.l2 * claim.noise * (1 + SLACK):
+        raise Rejected(
+            f"mu_limit is {claim.mu_limit:g}, and a retraining that stops at tol {claim.tol:g} "
+            "alone may come to more: tol / (l2 x noise)"
+        )
     if claim.joint_mu < claim.mu_limit * (1 - SLACK):
         raise Rejected("joint_mu is less than the limit of a single release")
 
@@ -862,8 +887,9 @@ def check_claim(claim: Claim) -> None:
 def check_releases(entries: Sequence[Entry]) -> None:
     """Whether every claim holds and counts the releases before it: squares of mu add up.
 
-    Entries of one version are about one release. Counting starts with the first release after a
-    deletion, and nothing starts it anew: whoever was deleted sees every release since.
+    Entries of one version are about one release. Counting starts with the first entry that says
+    that rows or ids were deleted, and nothing starts it anew: whoever was deleted sees every
+    release since.
     """
     sums, started = [0.0], False  # of squared limits, by release
     for index, entry in enumerate(entries):
@@ -880,7 +906,7 @@ def check_releases(entries: Sequence[Entry]) -> None:
                 )
         except Rejected as error:
             raise Rejected(f"entry {index} of the log: {error}") from None
-        started = started or entry.claim.deleted > 0
+        started = started or entry.claim.deleted > 0 or bool(entry.claim.commitments)
 
 
 def _check_order(entry: Entry, last: Entry | None, started: bool) -> None:
@@ -892,6 +918,11 @@ def _check_order(entry: Entry, last: Entry | None, started: bool) -> None:
         raise Rejected("it is of an earlier version than the entry before it")
     if same and entry.released != last.released:
         raise Rejected("it is of the same version as the one before, but differs")
+    if entry.claim.deleted < last.claim.deleted:
+        raise Rejected(
+            f"it counts {entry.claim.deleted} deleted rows, and the entry before it "
+            f"{last.claim.deleted}"
+        )
     least = last.claim.releases + (not same) if started else 1
     if entry.claim.releases < least:
         raise Rejected(f"it counts {entry.claim.releases} releases, and there were {least}")
