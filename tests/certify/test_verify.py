@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import io
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -805,7 +807,33 @@ def folder(owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "log.jsonl").write_bytes(owner.export())
     np.savez(made / "rows.npz", X=owner.X[rows], y=owner.y[rows])
     np.save(made / "centre.npy", owner.centres[4])
+    (made / "keys.txt").write_text(f"{owner.key.public.text}\n\nno key\n")
+    for name in ("empty", "empty.npz", "empty.npy"):
+        (made / name).write_bytes(b"")
+    _write_bad_arrays(made, owner.X[rows], owner.y[rows])
     return made
+
+
+def _write_bad_arrays(made: Path, X: np.ndarray, y: np.ndarray) -> None:
+    """Files of arrays that cannot be read, or that are not of real numbers."""
+    np.savez_compressed(made / "whole.npz", X=X, y=y)
+    content = bytearray((made / "whole.npz").read_bytes())
+    content[60:90] = bytes(30)
+    (made / "damaged.npz").write_bytes(content)
+    np.savez(made / "text.npz", X=X.astype(str), y=y)
+    np.savez(made / "complex.npz", X=X + 1j, y=y)
+    np.savez(made / "structured.npz", X=np.zeros(3, [("a", float)]), y=y)
+    buffer = io.BytesIO()
+    np.save(buffer, X)
+    header = buffer.getvalue()[:128]
+    for name, member in (("raw", b"rows"), ("cut", header[:40])):
+        with zipfile.ZipFile(made / f"{name}.npz", "w") as file:
+            file.writestr("X.npy", member)
+            file.writestr("y.npy", member)
+    (made / "zip.npy").write_bytes(b"PK\x03\x04")
+    (made / "cut.npy").write_bytes(header[:40])
+    (made / "huge.npy").write_bytes(header.replace(b"(394, 5), ", b"(9" + b"9" * 14 + b",),"))
+    np.save(made / "complex.npy", X + 1j)
 
 
 FULL = [
@@ -868,6 +896,18 @@ def test_json_and_exit_status(folder: Path, owner: Owner, monkeypatch: pytest.Mo
         ([*FULL[:3], "--centre", "nowhere"], "nowhere cannot be read: No such file"),
         ([*FULL[:3], "--centre", "key.txt"], "key.txt is not an .npy file of weights"),
         ([*FULL[:3], "--centre", "rows.npz"], "rows.npz is not an .npy file of weights"),
+        (["certificate.json", "--key", "a\0b"], "name cannot be used"),
+        (["certificate.json", "--key", "empty"], "empty holds no key: it is empty"),
+        (["certificate.json", "--key", "keys.txt"], "keys.txt holds no key in line 3"),
+        ([*FULL[:3], "--salt", "00", "--id", "\udcff"], "--id is not text in UTF-8"),
+        *(
+            ([*FULL[:3], "--data", f"{name}.npz"], f"{name}.npz is not an .npz file with the")
+            for name in ("damaged", "empty", "text", "complex", "raw", "structured", "cut")
+        ),
+        *(
+            ([*FULL[:3], "--centre", f"{name}.npy"], f"{name}.npy is not an .npy file of weights")
+            for name in ("zip", "empty", "cut", "huge", "complex")
+        ),
     ],
 )
 def test_arguments_that_cannot_be_used(
@@ -920,6 +960,36 @@ def alone(tmp_path: Path, folder: Path, *arguments: str) -> subprocess.Completed
     )
     command = [sys.executable, "-I", "-S", "-c", code]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_names_that_the_screen_cannot_show_are_no_obstacle(
+    owner: Owner, folder: Path, tmp_path: Path
+) -> None:
+    changed = reissued(owner, lambda c: replace(c, model="K\u00fcndigungen"))
+    (tmp_path / "c.json").write_bytes(changed)
+    given = [str(tmp_path / "c.json"), "--key", str(folder / "key.txt")]
+    for command in ([verify.__file__], ["-m", "unfit", "verify"]):
+        done = subprocess.run(
+            [sys.executable, *command, *given],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "of K?ndigungen" in done.stdout
+
+
+def test_rows_that_overflow_are_no_optimum(
+    owner: Owner, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    rows = owner.remaining[4]
+    np.savez(tmp_path / "large.npz", X=owner.X[rows] * 1e200, y=owner.y[rows])
+    given = [*FULL, "--centre", "centre.npy", "--data", str(tmp_path / "large.npz")]
+    result = CliRunner().invoke(app, ["verify", *given])
+    line = next(line for line in result.output.splitlines() if "distance" in line[:26])
+    assert line.startswith(("FAILED", "not checked"))
 
 
 def test_the_file_runs_alone(tmp_path: Path, folder: Path) -> None:

@@ -21,7 +21,6 @@ import os
 import re
 import sys
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -974,9 +973,6 @@ def noise_luck(squares: float, count: int) -> float:
 # --- with the data: NumPy is imported here, and only here
 
 
-_MALFORMED = (ValueError, LookupError, TypeError, RuntimeError, OSError)
-
-
 def weights_in(model: bytes) -> Any:
     """The weights (k, d) in a model's file: safetensors, or the zip file of `unfit export`."""
     np = _numpy()
@@ -990,7 +986,7 @@ def weights_in(model: bytes) -> Any:
         if tensor["dtype"] == "F64":
             found = np.frombuffer(model[start + first : start + last], "<f8")
             return found.reshape(tensor["shape"])
-    except (*_MALFORMED, zipfile.BadZipFile, zlib.error):
+    except Exception:  # damaged files fail in many ways
         pass
     raise Rejected("the model's file holds no float64 array named weights")
 
@@ -1021,7 +1017,10 @@ def distance_to_optimum(X: Any, targets: Any, centre: Any, l2: float) -> tuple[f
         F, p = gradient(w, target)
         for _ in range(100):
             H = (X * (p * (1 - p))[:, None]).T @ X + ridge * np.eye(len(w))
-            step, size = np.linalg.solve(H, F), 1.0
+            try:
+                step, size = np.linalg.solve(H, F), 1.0
+            except np.linalg.LinAlgError:  # what is known so far counts
+                break
             while True:  # shorter steps until the gradient shrinks
                 trial = w - size * step
                 there, p_there = gradient(trial, target)
@@ -1299,7 +1298,8 @@ class Verification:
         if claim.loss != "logistic":
             raise NotChecked(f"this file knows the logistic loss, and not '{claim.loss}'")
         X, targets = _with_shapes(X, targets, claim)
-        low, high = distance_to_optimum(X, targets, centre, claim.l2)
+        with _numpy().errstate(all="ignore"):  # what is no number is not near enough below
+            low, high = distance_to_optimum(X, targets, centre, claim.l2)
         stated = self.annex.distance if self.annex is not None else 0.0
         if low > stated:
             raise Rejected(
@@ -1319,7 +1319,8 @@ class Verification:
         centre, weights = self._centre(), weights_in(self.evidence.model)
         if weights.shape != centre.shape:
             raise Rejected("the model's weights and the centre have different shapes")
-        squares = float((((weights - centre) / claim.noise) ** 2).sum())
+        with _numpy().errstate(all="ignore"):  # what is no number is no noise of this size
+            squares = float((((weights - centre) / claim.noise) ** 2).sum())
         found = claim.noise * math.sqrt(squares / weights.size)
         measured = f"the noise on {weights.size} weights is {found:.3g}"
         if not noise_luck(squares, weights.size) >= NOISE_LUCK:
@@ -1355,7 +1356,6 @@ def check_annex(annex: Annex, claim: Claim) -> None:
 def _with_shapes(X: Any, targets: Any, claim: Claim) -> tuple[Any, Any]:
     """Rows with the intercept's column of ones, and targets (n, k)."""
     np = _numpy()
-    X, targets = np.asarray(X, dtype=float), np.asarray(targets, dtype=float)
     if targets.ndim == 1:
         targets = targets[:, None]
     if X.ndim == 2 and X.shape[1] == claim.columns - 1:
@@ -1412,7 +1412,7 @@ def verify_files(files: Files) -> Verification:
             checkpoint=_text(checkpoint) if checkpoint is not None else None,
             log=log,
             salt=_salt(files.salt) if files.salt is not None else None,
-            identifier=files.identifier,
+            identifier=_identifier(files.identifier),
             centre=_centre(files.centre),
             **arrays,
         )
@@ -1424,6 +1424,8 @@ def _read_file(path: Path | None) -> bytes | None:
         return path.read_bytes() if path is not None else None
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a zero byte in the name
+        raise Unreadable(f"this file's name cannot be used: {error}") from None
 
 
 @contextmanager
@@ -1473,6 +1475,15 @@ def _salt(text: str) -> bytes:
         raise Unreadable("--salt is not hexadecimal; copy all of what you were sent") from None
 
 
+def _identifier(text: str | None) -> str | None:
+    try:
+        if text is not None:
+            text.encode()
+    except UnicodeEncodeError:
+        raise Unreadable("--id is not text in UTF-8") from None
+    return text
+
+
 def _arrays(path: Path | None) -> dict[str, Any]:
     """Rows and targets of an .npz file with the arrays X and y."""
     if path is None:
@@ -1480,11 +1491,13 @@ def _arrays(path: Path | None) -> dict[str, Any]:
     np = _numpy()
     try:
         with np.load(path) as file:
-            return {"rows": file["X"], "targets": file["y"]}
+            return {"rows": _real(file["X"]), "targets": _real(file["y"])}
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile):
-        raise Unreadable(f"{path} is not an .npz file with the arrays X and y") from None
+    except Exception:  # damaged files fail in many ways
+        raise Unreadable(
+            f"{path} is not an .npz file with the arrays X and y, of real numbers"
+        ) from None
 
 
 def _centre(path: Path | None) -> Any:
@@ -1492,11 +1505,19 @@ def _centre(path: Path | None) -> Any:
         return None
     np = _numpy()
     try:
-        return np.load(path).astype(float)
+        with path.open("rb") as file:
+            return _real(np.lib.format.read_array(file, allow_pickle=False))
     except OSError as error:
         raise Unreadable(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, EOFError, AttributeError):
+    except Exception:  # damaged files fail in many ways
         raise Unreadable(f"{path} is not an .npy file of weights") from None
+
+
+def _real(array: Any) -> Any:
+    """An array of real numbers in float64; nothing is dropped to make it one."""
+    if array.dtype.kind not in "biuf":
+        raise ValueError("not of real numbers")
+    return array.astype(float)
 
 
 def report(done: Verification) -> str:
@@ -1531,6 +1552,13 @@ def report_json(done: Verification) -> str:
     return json.dumps(content, indent=1)
 
 
+def show(text: str) -> None:
+    """Print it, with question marks for what the screen cannot show."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    print(text, flush=True)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description="Check a certificate of unfit. Exit status: 0 nothing failed, 1 a check "
@@ -1561,7 +1589,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"verify: {error}", file=sys.stderr)
         return 2
     try:
-        print(report_json(done) if as_json else report(done), flush=True)
+        show(report_json(done) if as_json else report(done))
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 1 if done.failed else 0
