@@ -153,6 +153,24 @@ def test_pickles_and_copies_keep_the_weights_of_what_remains():
     np.testing.assert_array_equal(bare.class_weight_, clf.class_weight_)
 
 
+@pytest.mark.parametrize("method", ["fisher", "influence", "newton", "retrain"])
+@pytest.mark.parametrize("certified", [False, True])
+def test_rows_that_weigh_almost_all_there_is_can_leave(method, certified):
+    """What is left of the kept sums without them is rounding alone."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = X[:, 0] + 0.3 * rng.standard_normal(400) > 0
+    weights = np.where(np.arange(400) < 4, 1.0, 1e-18)
+    claim = {"epsilon": 1.0, "noise": 1e-3} if certified else {}
+    clf = unfit.LogisticRegression(method, dtype="float64", l2=1e-3, **claim)
+    clf.fit(X, y, weights).unlearn(range(4))
+    assert clf.n_remaining_ == 396
+    if certified:
+        fresh = unfit.LogisticRegression(dtype="float64", l2=1e-3, tol=1e-13).fit(X[4:], y[4:])
+        centre = np.append(fresh.coef_, fresh.intercept_)
+        assert np.linalg.norm(clf._state.centre - centre) <= clf.certificate_.distance
+
+
 # --- class weights -------------------------------------------------------------------------------
 
 
