@@ -30,6 +30,8 @@ from unfit.errors import Unavailable
 from unfit.methods.base import State
 
 GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
+_MARGINS = 20  # up to which a loss is checked
+_MORE = 1 + 1e-9
 LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # releases on the grid are then float64 numbers
 TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
 
@@ -176,4 +178,26 @@ class Certifier:
 
 @lru_cache(maxsize=16)
 def _slope_at_zero(loss: Loss) -> float:
+    """The largest, of a loss whose formulae are checked against what its class says of them."""
+    _check(loss)
     return max(abs(float(loss.slope(0.0, target))) for target in (0.0, 1.0))
+
+
+def _check(loss: Loss) -> None:
+    """Every bound rests on what a loss declares: refuse one that is seen to break it."""
+    margin = np.linspace(-_MARGINS, _MARGINS, 2 * _MARGINS * 100 + 1)
+    for target in (0.0, 1.0):
+        slope, curvature = loss.slope_and_curvature(margin, np.full_like(margin, target))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.abs(np.diff(np.log(curvature))) - np.diff(margin)
+        faults = {
+            "its slope is larger than max_slope": np.abs(slope).max() > loss.max_slope * _MORE,
+            "its curvature is larger than max_curvature": curvature.max()
+            > loss.max_curvature * _MORE,
+            "it is not convex": curvature.min() < 0 or (np.diff(slope) < -1e-12).any(),
+            "its curvature changes faster than that of a self_concordant loss": loss.self_concordant
+            and not (grown <= 1e-6).all(),
+        }
+        for wrong, found in faults.items():
+            if found:
+                raise Unavailable(f"nothing can be certified with the loss '{loss.name}': {wrong}")
