@@ -12,7 +12,7 @@ from pathlib import Path
 import click.testing
 import pytest
 import typer
-from certified import check_log, root_of
+from certified import check_log, held_out_people, root_of
 from typer.testing import CliRunner
 
 import people
@@ -204,6 +204,31 @@ def test_the_annex_is_for_auditors(root: Path) -> None:
     assert read_bundle(ask(root, "certificate", "first").stdout.encode()).annex is None
 
 
+def test_what_has_no_annex_says_so(root: Path, tmp_path: Path) -> None:
+    with Workspace(root / "ws") as ws:
+        (held_out, *_) = held_out_people(ws)
+    ask(root, "forget", "--subject", held_out, "--key", "kept")
+    refused = ask(root, "certificate", "kept", "--annex", "-o", tmp_path / "c.json", code=2).stderr
+    assert "certificate 3 has no annex" in " ".join(refused.split())
+    assert not (tmp_path / "c.json").exists()
+    ask(root, "certificate", "kept")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["first", "--version", "999"], "name an erasure by its key, or a version"),
+        (["--version", "9223372036854775808"], "should be less than or equal to 2147483647"),
+        (["--version", "2147483647"], "there is no certificate of version 2147483647"),
+        (["\udcff"], r"there is no erasure with the key '\udcff'"),
+    ],
+)
+def test_a_certificate_that_cannot_be_named_so(
+    root: Path, arguments: list[str], words: str
+) -> None:
+    assert words in " ".join(ask(root, "certificate", *arguments, code=2).stderr.split())
+
+
 def test_a_lost_key_is_said_by_every_command_and_signs_when_it_is_back(
     root: Path, tmp_path: Path
 ) -> None:
@@ -246,6 +271,19 @@ def test_a_key_is_replaced(root: Path) -> None:
         assert open_envelope(read_bundle(content).certificate, [VerifyKey.parse(keys[by])])
     with Workspace(root / "ws") as ws:
         check_log(ws)
+
+
+def test_the_file_of_key_show_checks_what_every_key_signed(root: Path, tmp_path: Path) -> None:
+    ask(root, "key", "rotate")
+    ask(root, "forget", "--subject", "p0007", "--key", "third")
+    ask(root, "log", "export", "-o", tmp_path / "log.jsonl")
+    for name in ("first", "third"):
+        ask(root, "certificate", name, "-o", tmp_path / f"{name}.json")
+        found = ask_verify(tmp_path / f"{name}.json", root, "--log", str(tmp_path / "log.jsonl"))
+        assert "FAILED" not in found
+        newest = keys_of(root)[-1].id
+        assert f"signed at size 4 with {newest}" in " ".join(found.split())
+    assert len((tmp_path / "owner.key").read_text().splitlines()) == 2
 
 
 def test_without_epsilon_there_is_nothing_to_hand_out(original: Path, tmp_path: Path) -> None:

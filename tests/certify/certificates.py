@@ -100,7 +100,7 @@ class Owner:
     def forget(self, row: int) -> None:
         self._model.unlearn([row])
         self._left[row] = False
-        self._issue(f"request-{row}", (commitment(SALT, f"person-{row}"),))
+        self._issue("erasure", (commitment(SALT, f"person-{row}"),))
 
     def _issue(self, request: str, commitments: tuple[str, ...]) -> None:
         made, state = self._model.certificate_, self._model._state

@@ -44,7 +44,7 @@ def test_what_epsilon_1_allows(delta: float, mu: float) -> None:
     assert mu_of(1.0, delta) == pytest.approx(mu, abs=5e-5)
 
 
-@given(st.floats(0, 20), st.floats(math.log(1e-12), math.log(0.5)).map(math.exp))
+@given(st.just(0.0) | st.floats(1e-9, 20), st.floats(math.log(1e-12), math.log(0.5)).map(math.exp))
 def test_inverses_are_on_the_safe_side_and_close(epsilon: float, delta: float) -> None:
     mu = mu_of(epsilon, delta)
     assert delta_of(epsilon, mu) <= delta
@@ -77,3 +77,30 @@ def test_what_is_no_epsilon_is_refused(epsilon: float, delta: float) -> None:
 def test_what_is_no_delta_is_refused(delta: float) -> None:
     with pytest.raises(ValueError, match="delta must be between 0 and 1"):
         mu_of(1.0, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 5e-324), (0.0, 1e-300), (1.0, 9e-31)])
+def test_a_delta_that_is_too_small_is_refused(epsilon: float, delta: float) -> None:
+    with pytest.raises(ValueError, match="delta must be at least 1e-30"):
+        mu_of(epsilon, delta)
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 5e-324])
+def test_an_epsilon_next_to_0_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon must be 0, or at least 1e-09"):
+        mu_of(epsilon, 1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1.0, 100.0])
+@pytest.mark.parametrize("delta", [1e-30, 1e-5, 0.999])
+def test_the_ends_of_what_can_be_promised(epsilon: float, delta: float) -> None:
+    mu = mu_of(epsilon, delta)
+    assert exact(epsilon, mu) <= delta * (1 + 1e-12)
+    for each in (mu / 64, mu, 8 * mu):
+        again = epsilon_of(each, delta)
+        assert exact(again, each) <= delta * (1 + 1e-12)
+
+
+def test_the_search_for_epsilon_ends() -> None:
+    found = epsilon_of(1.4e-12, 7.9e-32)
+    assert exact(found, 1.4e-12) <= 7.9e-32

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from unfit import LogisticRegression
 from unfit.certify.certifier import Certifier, Promise
 from unfit.certify.lengths import RowLengths, Spread
 from unfit.certify.polishing import stated
-from unfit.core.losses import LOSSES
+from unfit.core.losses import LOSSES, Logistic, Loss, SquaredError, SquaredHinge
+from unfit.errors import Unavailable
 from unfit.methods.base import State
 
 NOBODY = np.zeros(0, np.int64)
@@ -140,3 +142,55 @@ def test_wide_rows_far_away_are_polished_by_products_alone(classes: int) -> None
     exact.fit(np.delete(X, deleted, axis=0), np.delete(y, deleted))
     off = float(np.linalg.norm(model._state.centre - exact._state.centre))
     assert off <= certificate.distance <= Promise(1.0, 1e-5, 1e-3).mu * 1e-3
+
+
+@pytest.mark.parametrize("noise", [0.0, -1.0, 1e-310, 1e308, np.inf, np.nan])
+def test_noise_that_no_release_can_have_is_refused(noise: float) -> None:
+    with pytest.raises(ValueError, match="noise must be a number between 1e-100 and 1e.100"):
+        Promise(1.0, 1e-5, noise)
+
+
+class Steep(Logistic):
+    name = "steep"
+    max_slope = 0.5
+
+
+class Curved(Logistic):
+    name = "curved"
+    max_curvature = 0.2
+
+
+class Kinked(SquaredHinge):
+    name = "kinked"
+    self_concordant = True
+
+
+class Concave(SquaredError):
+    name = "concave"
+
+    @staticmethod
+    def slope(margin: Any, target: Any) -> Any:
+        return -margin
+
+    @staticmethod
+    def curvature(margin: Any, target: Any) -> Any:
+        return 0.0 * margin - 1.0
+
+
+@pytest.mark.parametrize(
+    ("loss", "words"),
+    [
+        (Steep, "loss 'steep': its slope is larger than max_slope"),
+        (Curved, "loss 'curved': its curvature is larger than max_curvature"),
+        (Kinked, "loss 'kinked': its curvature changes faster than that of a self_concordant loss"),
+        (Concave, "loss 'concave': it is not convex"),
+    ],
+)
+def test_a_loss_that_breaks_what_it_declares_is_refused(loss: type[Loss], words: str) -> None:
+    class Classifier(LogisticRegression):
+        pass
+
+    Classifier.loss = loss()
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    with pytest.raises(Unavailable, match=words):
+        Classifier(epsilon=1.0, dtype="float64", method="retrain").fit(X, X[:, 0] > 0)

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import io
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +109,11 @@ def sentence(evidence: Evidence, name: str) -> str:
     assert check.outcome == "FAILED", check
     assert done.failed
     return check.sentence
+
+
+def said(evidence: Evidence, name: str) -> str:
+    """What a check says, whatever came out."""
+    return next(c.sentence for c in Verification(evidence).run().checks if c.name == name)
 
 
 def test_what_holds_is_accepted(owner: Owner) -> None:
@@ -324,6 +331,61 @@ def test_a_log_that_was_tampered_with(owner: Owner) -> None:
     assert "first line is missing" in sentence(everything(owner, log=[]), "log")
 
 
+def test_a_key_that_was_replaced_signs_nothing_more(owner: Owner) -> None:
+    first, second = owner.key, SigningKey.generate(ORIGIN)
+
+    def outcome(signers: list[SigningKey], head: SigningKey) -> str:
+        entries: list[bytes] = []
+        for at, key in enumerate(signers):
+            claim, (subject,) = parse_statement(
+                open_sealed(owner.entries[at], [first.public]).payload
+            )
+            previous = entry_digest(entries[-1]) if entries else None
+            statement = statement_bytes(
+                replace(claim, previous=previous), subject.name, subject.sha256
+            )
+            entries.append(seal(verify.PAYLOAD_TYPE, statement, key))
+        tree = Frontier()
+        for entry in entries:
+            tree = tree.append(leaf_hash(entry))
+        lines = export_lines(entries, checkpoint(ORIGIN, tree.size, tree.root, head))
+        keys = (first.public, second.public)
+        return said(Evidence(keys=keys, log=list(lines)), "log")
+
+    assert outcome([first, first, second], second).startswith("all 3 entries are signed")
+    assert outcome([first, second, first], first) == (
+        f"entry 2 of the log is signed with {first.public.id}, which another key replaced at "
+        "entry 1"
+    )
+    assert "entry 3 of the log is signed with" in outcome([first, second, second, first], first)
+    assert outcome([first, first, second], first) == (
+        f"the log's checkpoint is signed with {first.public.id}; the key in use at its size, 3, "
+        f"was {second.public.id}"
+    )
+
+
+def test_a_checkpoint_that_the_next_key_signed_is_refused(owner: Owner) -> None:
+    """The certificate's own, and an older one: both were signed before the log went on."""
+    other = SigningKey.generate(ORIGIN)
+    tree = Frontier()
+    for leaf in owner.leaves[:3]:
+        tree = tree.append(leaf)
+    older = checkpoint(ORIGIN, 3, tree.root, other)
+    given = everything(owner, keys=(owner.key.public, other.public))
+    assert sentence(replace(given, checkpoint=older), "consistency") == (
+        f"your checkpoint is signed with {other.public.id}; the key in use at its size, 3, was "
+        f"{owner.key.public.id}"
+    )
+    changed = logged(owner, owner.entries, 4, other)
+    found = sentence(replace(given, certificate=changed), "log")
+    assert found.startswith("the certificate's checkpoint is signed with")
+
+
+def test_inclusion_names_the_key_that_signed_the_checkpoint(owner: Owner) -> None:
+    found = said(everything(owner), "inclusion")
+    assert found.endswith(f"signed at size 7 with {owner.key.public.id}")
+
+
 def rewritten(owner: Owner, index: int, **changes: object) -> list[bytes]:
     """The same log after an owner who lies has changed a claim and signed the rest anew."""
     found: list[bytes] = []
@@ -418,6 +480,12 @@ def test_consistency_by_the_proof_in_the_file(owner: Owner) -> None:
         (3, {"joint_mu": 0.4, "joint_epsilon": 9.0}, "releases", "mu 0.4 is claimed for all"),
         (3, {"joint_epsilon": 1.5}, "releases", "entry 3 of the log: joint_mu"),
         (5, {"epsilon": 0.9}, "releases", "entry 5 of the log: mu_limit"),
+        (
+            4,
+            {"deleted": 2},
+            "releases",
+            "entry 4 of the log: it counts 2 deleted rows, and the entry before it 3",
+        ),
     ],
 )
 def test_a_log_whose_account_is_wrong(
@@ -425,6 +493,32 @@ def test_a_log_whose_account_is_wrong(
 ) -> None:
     log = exported(owner, rewritten(owner, index, **changes))
     assert reason in sentence(Evidence(keys=(owner.key.public,), log=log), name)
+
+
+def test_releases_count_from_the_first_commitment(owner: Owner) -> None:
+    """Entries that say of nobody's rows that they left, and commit to ids all the same."""
+    entries: list[bytes] = []
+    for sealed in owner.entries[:3]:
+        claim, (subject,) = parse_statement(open_sealed(sealed, [owner.key.public]).payload)
+        claim = replace(
+            claim,
+            deleted=0,
+            releases=1,
+            joint_mu=claim.mu_limit,
+            joint_epsilon=epsilon_of(claim.mu_limit, DELTA),
+            previous=entry_digest(entries[-1]) if entries else None,
+        )
+        entries.append(owner.sealed(statement_bytes(claim, *subject)))
+    evidence = Evidence(keys=(owner.key.public,), log=exported(owner, entries))
+    assert "entry 2 of the log: it counts 1 releases" in sentence(evidence, "releases")
+
+
+def test_an_index_is_a_number(owner: Owner) -> None:
+    lines = owner.export().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"index":0', b'"index":false')
+    assert "index of entry 0 of the log is not a count" in sentence(
+        Evidence(keys=(owner.key.public,), log=lines), "log"
+    )
 
 
 def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
@@ -435,7 +529,6 @@ def test_a_training_does_not_start_the_count_anew(owner: Owner) -> None:
         request="training",
         version=claim.version + 1,
         earlier_version=claim.version,
-        deleted=0,
         previous=entry_digest(owner.entries[-1]),
     )
     for releases, joint, reason in (
@@ -485,6 +578,42 @@ def test_a_claim_that_its_mu_does_not_allow(owner: Owner) -> None:
     assert "joint_mu" in sentence(with_changes(joint_epsilon=1.5), "claim")
     low = with_changes(joint_mu=0.2, joint_epsilon=epsilon_of(0.2, DELTA))
     assert "less than the limit of a single release" in sentence(low, "claim")
+
+
+def test_a_claim_that_its_own_tolerance_refutes(owner: Owner) -> None:
+    def outcome(noise: float) -> Evidence:
+        changed = reissued(owner, lambda c: replace(c, noise=noise))
+        return everything(owner, certificate=changed)
+
+    assert "a retraining that stops at tol 1e-11 alone" in sentence(outcome(1e-12), "claim")
+    assert "may come to more" in sentence(outcome(1e-300), "claim")
+    assert outcomes(outcome(1e-8))["claim"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mu_limit": "5e-324"},
+        {"epsilon": "101"},
+        {"delta": "0"},
+        {"rows": 0},
+        {"problems": 0},
+        {"columns": 0},
+        {"releases": 0},
+        {"issued": "9999-19-39T29:59:69Z"},
+        {"issued": "2026-02-30T12:00:00Z"},
+        {"constants": [{"name": "norm", "origin": ["fitted"], "version": 1}]},
+        {"constants": [{"name": "norm", "origin": {}, "version": 1}]},
+    ],
+)
+def test_figures_out_of_range_are_refused(owner: Owner, changes: dict[str, object]) -> None:
+    payload = json.loads(open_sealed(owner.entries[4], [owner.key.public]).payload)
+    payload["predicate"] |= changes
+    changed = logged(owner, [owner.sealed(verify.canonical(payload))], 0)
+    (name,) = changes
+    assert f"the certificate's {name}" in sentence(
+        everything(owner, certificate=changed), "signature"
+    )
 
 
 @pytest.mark.parametrize("mu", [1e-6, 1e-3, 0.01, 0.2681, 0.5, 1.0, 3.0, 10.0])
@@ -678,7 +807,33 @@ def folder(owner: Owner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "log.jsonl").write_bytes(owner.export())
     np.savez(made / "rows.npz", X=owner.X[rows], y=owner.y[rows])
     np.save(made / "centre.npy", owner.centres[4])
+    (made / "keys.txt").write_text(f"{owner.key.public.text}\n\nno key\n")
+    for name in ("empty", "empty.npz", "empty.npy"):
+        (made / name).write_bytes(b"")
+    _write_bad_arrays(made, owner.X[rows], owner.y[rows])
     return made
+
+
+def _write_bad_arrays(made: Path, X: np.ndarray, y: np.ndarray) -> None:
+    """Files of arrays that cannot be read, or that are not of real numbers."""
+    np.savez_compressed(made / "whole.npz", X=X, y=y)
+    content = bytearray((made / "whole.npz").read_bytes())
+    content[60:90] = bytes(30)
+    (made / "damaged.npz").write_bytes(content)
+    np.savez(made / "text.npz", X=X.astype(str), y=y)
+    np.savez(made / "complex.npz", X=X + 1j, y=y)
+    np.savez(made / "structured.npz", X=np.zeros(3, [("a", float)]), y=y)
+    buffer = io.BytesIO()
+    np.save(buffer, X)
+    header = buffer.getvalue()[:128]
+    for name, member in (("raw", b"rows"), ("cut", header[:40])):
+        with zipfile.ZipFile(made / f"{name}.npz", "w") as file:
+            file.writestr("X.npy", member)
+            file.writestr("y.npy", member)
+    (made / "zip.npy").write_bytes(b"PK\x03\x04")
+    (made / "cut.npy").write_bytes(header[:40])
+    (made / "huge.npy").write_bytes(header.replace(b"(394, 5), ", b"(9" + b"9" * 14 + b",),"))
+    np.save(made / "complex.npy", X + 1j)
 
 
 FULL = [
@@ -741,6 +896,18 @@ def test_json_and_exit_status(folder: Path, owner: Owner, monkeypatch: pytest.Mo
         ([*FULL[:3], "--centre", "nowhere"], "nowhere cannot be read: No such file"),
         ([*FULL[:3], "--centre", "key.txt"], "key.txt is not an .npy file of weights"),
         ([*FULL[:3], "--centre", "rows.npz"], "rows.npz is not an .npy file of weights"),
+        (["certificate.json", "--key", "a\0b"], "name cannot be used"),
+        (["certificate.json", "--key", "empty"], "empty holds no key: it is empty"),
+        (["certificate.json", "--key", "keys.txt"], "keys.txt holds no key in line 3"),
+        ([*FULL[:3], "--salt", "00", "--id", "\udcff"], "--id is not text in UTF-8"),
+        *(
+            ([*FULL[:3], "--data", f"{name}.npz"], f"{name}.npz is not an .npz file with the")
+            for name in ("damaged", "empty", "text", "complex", "raw", "structured", "cut")
+        ),
+        *(
+            ([*FULL[:3], "--centre", f"{name}.npy"], f"{name}.npy is not an .npy file of weights")
+            for name in ("zip", "empty", "cut", "huge", "complex")
+        ),
     ],
 )
 def test_arguments_that_cannot_be_used(
@@ -793,6 +960,36 @@ def alone(tmp_path: Path, folder: Path, *arguments: str) -> subprocess.Completed
     )
     command = [sys.executable, "-I", "-S", "-c", code]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_names_that_the_screen_cannot_show_are_no_obstacle(
+    owner: Owner, folder: Path, tmp_path: Path
+) -> None:
+    changed = reissued(owner, lambda c: replace(c, model="K\u00fcndigungen"))
+    (tmp_path / "c.json").write_bytes(changed)
+    given = [str(tmp_path / "c.json"), "--key", str(folder / "key.txt")]
+    for command in ([verify.__file__], ["-m", "unfit", "verify"]):
+        done = subprocess.run(
+            [sys.executable, *command, *given],
+            env={**os.environ, "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "of K?ndigungen" in done.stdout
+
+
+def test_rows_that_overflow_are_no_optimum(
+    owner: Owner, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    rows = owner.remaining[4]
+    np.savez(tmp_path / "large.npz", X=owner.X[rows] * 1e200, y=owner.y[rows])
+    given = [*FULL, "--centre", "centre.npy", "--data", str(tmp_path / "large.npz")]
+    result = CliRunner().invoke(app, ["verify", *given])
+    line = next(line for line in result.output.splitlines() if "distance" in line[:26])
+    assert line.startswith(("FAILED", "not checked"))
 
 
 def test_the_file_runs_alone(tmp_path: Path, folder: Path) -> None:

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 import unfit
+from unfit.certify import bounds
 from unfit.certify.known import Leaving
 from unfit.core.objective import Rows, hessian_sum, value_gradient_sum
 from unfit.core.penalty import Penalty, with_ridge
+from unfit.errors import Unavailable
 
 
 def test_rows_that_leave_count_as_often_as_they_weigh() -> None:
@@ -67,3 +69,44 @@ def test_no_bound_is_below_the_truth(seeds: range) -> None:
             assert apart <= claimed + 1e-13, seed
             kinds[bound] += 1
     assert set(kinds) == {"step", "gradient", "factor"}
+
+
+@pytest.mark.parametrize("weight", [1e-30, 1e-3, 1e30])
+def test_the_scale_of_weights_changes_no_certificate(weight: float) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 3))
+    y = X[:, 0] + 0.3 * rng.standard_normal(400) > 0
+    clf = unfit.LogisticRegression(epsilon=1.0, noise=1e-3, l2=1e-3, dtype="float64")
+    clf.fit(X, y, np.full(400, weight)).unlearn([0])
+    plain = unfit.LogisticRegression(l2=1e-3, tol=1e-13, dtype="float64").fit(X[1:], y[1:])
+    apart = np.linalg.norm(clf._state.centre - np.append(plain.coef_, plain.intercept_))
+    assert clf.certificate_ is not None
+    assert apart <= clf.certificate_.distance <= 1e-4
+
+
+def test_with_next_to_no_penalty_nothing_is_certified() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3))
+    clf = unfit.LogisticRegression(epsilon=1.0, noise=1e90, l2=1e-94, dtype="float64")
+    with pytest.raises(Unavailable, match="remain is 1e-122, .* too small for sums in float64"):
+        clf.fit(X, X[:, 0] > 0, np.full(100, 1e-30))
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e-160, 1.0])
+def test_lengths_hold_where_squares_do_not(scale: float) -> None:
+    problem = bounds.Problem(
+        n=0,
+        total_weight=0.0,
+        summed_ridge=0.0,
+        d=2,
+        ridge=1.0,
+        radius=1.0,
+        max_curvature=0.25,
+        max_slope=1.0,
+        slope_at_zero=0.5,
+    )
+    v = np.array([[3.0, 4.0]]) * scale
+    assert bounds.by_gradient(problem, np.zeros((1, 2)), v) == pytest.approx(
+        5 * scale, rel=1e-3, abs=0
+    )
+    assert bounds.reaches(problem, v) == [pytest.approx(5 * scale, rel=1e-3, abs=0)]

@@ -17,6 +17,8 @@ from workspaces import Kept, make
 import servers
 from unfit.certify.verify import (
     Claim,
+    Evidence,
+    Verification,
     decode64,
     encode64,
     open_checkpoint,
@@ -113,6 +115,14 @@ def check_log(ws: Workspace) -> None:
         assert (bundle.certificate, proof.index, bundle.annex) == (entry, record.number, None)
         leaf = hashlib.sha256(b"\0" + entry).digest()
         assert verify_inclusion(proof.index, found.size, leaf, proof.path, found.root)
+    checked = Verification(
+        Evidence(
+            keys=tuple(keys),
+            certificate=ws.certificates.bundle(record, annex=record.annex is not None),
+            log=list(ws.certificates.export()),
+        )
+    ).run()
+    assert not checked.failed, checked.checks
 
 
 def _envelope(content: object) -> bytes:

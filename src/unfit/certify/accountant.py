@@ -10,17 +10,19 @@ releases can tell is what one release at sqrt(sum mu^2) tells (Dong, Roth and Su
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv
 
+LEAST_DELTA, LEAST_EPSILON = 1e-30, 1e-9  # of a promise: below, figures lose their digits
 MOST_EPSILON = 100.0  # probabilities within a factor of e^100 of each other are any two
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _CLOSE = 0.5  # two Mills ratios nearer than this are subtracted by an integral
 _ROOT = 1e-13  # relative, of what is solved for
+_ROUNDS = 1000  # of the search for a root
 _SLACK = 1e-11  # by which a root is moved to the weaker claim
 
 
@@ -38,7 +40,7 @@ def delta_of(epsilon: float, mu: float) -> float:
     p = middle - mu / 2
     if p < -8:  # M(p) overflows soon, and nothing cancels
         return 1.0 - _upper_tail(-p) - _density(p) * _mills(p + mu)
-    if p > 38:  # below the smallest number there is
+    if p > 38:  # delta is below 1e-314, where numbers have few digits
         return 0.0
     return float(_density(p) * _mills_difference(middle, mu))
 
@@ -76,8 +78,8 @@ def mu_of(epsilon: float, delta: float) -> float:
     low = high / 2
     while delta_of(epsilon, low) > delta:
         low /= 2
-    root = brentq(lambda mu: delta_of(epsilon, mu) - delta, low, high, xtol=low * _ROOT, rtol=_ROOT)
-    return float(root) * (1 - _SLACK)
+    root = _root(lambda mu: delta_of(epsilon, mu) - delta, low, high, xtol=low * _ROOT)
+    return root * (1 - _SLACK)
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -91,8 +93,12 @@ def epsilon_of(mu: float, delta: float) -> float:
     if delta_of(0.0, mu) <= delta:
         return 0.0
     most = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta))  # where Phi(-p) <= delta already
-    root = brentq(lambda e: delta_of(e, mu) - delta, 0.0, most, xtol=most * _ROOT, rtol=_ROOT)
-    return float(root) * (1 + _SLACK)
+    root = _root(lambda e: delta_of(e, mu) - delta, 0.0, most, xtol=most * _ROOT)
+    return root * (1 + _SLACK)
+
+
+def _root(f: Callable[[float], float], low: float, high: float, xtol: float) -> float:
+    return float(brentq(f, low, high, xtol=xtol, rtol=_ROOT, maxiter=_ROUNDS))
 
 
 def joint_mu(each: Iterable[float]) -> float:
@@ -107,5 +113,9 @@ def check_promise(epsilon: float, delta: float) -> None:
             f"epsilon must be between 0 and {MOST_EPSILON:g}, beyond which nothing is promised; "
             f"got {epsilon}"
         )
+    if 0 < epsilon < LEAST_EPSILON:
+        raise ValueError(f"epsilon must be 0, or at least {LEAST_EPSILON:g}; got {epsilon}")
     if not 0 < delta < 1:
         raise ValueError(f"delta must be between 0 and 1, such as 1e-5, got {delta}")
+    if delta < LEAST_DELTA:
+        raise ValueError(f"delta must be at least {LEAST_DELTA:g}, such as 1e-5; got {delta}")

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 
 UNIT = 2.0**-53
+LEAST_RIDGE = 2.0**-400  # below it, what gets lost below the smallest number could matter
 FAR = 20.0  # a reach from which `step` says nothing
 
 
@@ -78,7 +79,7 @@ def _gamma(count: int) -> float:
 
 def together(each: Sequence[float]) -> float:
     """The length of one vector that several are parts of."""
-    return math.sqrt(math.fsum(value * value for value in each))
+    return math.hypot(*each)
 
 
 def by_gradient(problem: Problem, weights: np.ndarray, gradient: np.ndarray) -> float:
@@ -212,4 +213,6 @@ def _beyond_linear(t: float) -> float:
 
 
 def _length(v: np.ndarray) -> float:
-    return math.sqrt(float(v @ v))
+    """The length of a vector, also where its square is below the smallest number."""
+    square = float(v @ v)
+    return math.sqrt(square) if square > 1e-280 else math.hypot(*v)

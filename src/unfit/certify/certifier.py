@@ -12,7 +12,6 @@ that allows. So a has room up to mu_max noise - tol / l2, and polishing goes on 
 Which of them ends it depends on the rows, never on noise. May know methods, engines and core.
 """
 
-import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -31,6 +30,9 @@ from unfit.errors import Unavailable
 from unfit.methods.base import State
 
 GRID = 1024  # steps of the grid that releases are rounded to, in one standard deviation
+_MARGINS = 20  # up to which a loss is checked
+_MORE = 1 + 1e-9
+LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # releases on the grid are then float64 numbers
 TOLERANCE = 1e-11  # of certified training and of its reference, |F| per row
 
 
@@ -44,8 +46,11 @@ class Promise:
 
     def __post_init__(self) -> None:
         check_promise(self.epsilon, self.delta)
-        if not (math.isfinite(self.noise) and self.noise > 0):
-            raise ValueError(f"noise must be a number above 0, such as 1e-3, got {self.noise}")
+        if not LEAST_NOISE <= self.noise <= MOST_NOISE:
+            raise ValueError(
+                f"noise must be a number between {LEAST_NOISE:g} and {MOST_NOISE:g}, such as 1e-3; "
+                f"got {self.noise:g}"
+            )
 
     @property
     def mu(self) -> float:
@@ -139,6 +144,13 @@ class Certifier:
         if longest is not None:
             n, summed = n + 2 * m, summed + 2 * data.weight_of(deleted)
             radius = max(radius, longest)
+        if not self.l2 * remaining >= bounds.LEAST_RIDGE:
+            raise Unavailable(
+                f"nothing can be certified: the penalty of the rows that remain is "
+                f"{self.l2 * remaining:.2g}, l2 times the sum of their sample weights, which is "
+                "too small for sums in float64; raise l2, lower C, or multiply all sample weights "
+                "by one number"
+            )
         return bounds.Problem(
             n=n,
             total_weight=summed,
@@ -166,4 +178,26 @@ class Certifier:
 
 @lru_cache(maxsize=16)
 def _slope_at_zero(loss: Loss) -> float:
+    """The largest, of a loss whose formulae are checked against what its class says of them."""
+    _check(loss)
     return max(abs(float(loss.slope(0.0, target))) for target in (0.0, 1.0))
+
+
+def _check(loss: Loss) -> None:
+    """Every bound rests on what a loss declares: refuse one that is seen to break it."""
+    margin = np.linspace(-_MARGINS, _MARGINS, 2 * _MARGINS * 100 + 1)
+    for target in (0.0, 1.0):
+        slope, curvature = loss.slope_and_curvature(margin, np.full_like(margin, target))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            grown = np.abs(np.diff(np.log(curvature))) - np.diff(margin)
+        faults = {
+            "its slope is larger than max_slope": np.abs(slope).max() > loss.max_slope * _MORE,
+            "its curvature is larger than max_curvature": curvature.max()
+            > loss.max_curvature * _MORE,
+            "it is not convex": curvature.min() < 0 or (np.diff(slope) < -1e-12).any(),
+            "its curvature changes faster than that of a self_concordant loss": loss.self_concordant
+            and not (grown <= 1e-6).all(),
+        }
+        for wrong, found in faults.items():
+            if found:
+                raise Unavailable(f"nothing can be certified with the loss '{loss.name}': {wrong}")

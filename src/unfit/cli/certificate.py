@@ -29,7 +29,10 @@ def certificate(
         str | None,
         typer.Argument(help="The key of an erasure. Default: the newest certificate."),
     ] = None,
-    version: Annotated[int | None, typer.Option(help="The certificate of this version.")] = None,
+    version: Annotated[
+        int | None,
+        typer.Option(min=1, max=2**31 - 1, help="The certificate of this version."),
+    ] = None,
     person: Annotated[
         bool,
         typer.Option("--person", help="What the erased person gets, once: with the salts."),
@@ -58,6 +61,8 @@ def certificate(
     from unfit.workspace import Workspace
 
     with errors(), Workspace(find_workspace(workspace)) as ws:
+        if key is not None and version is not None:
+            raise BadInput("name an erasure by its key, or a version with --version, not both")
         if person and key is None:
             raise BadInput("--person needs the key of an erasure")
         if person and annex:

@@ -65,6 +65,6 @@ def verify(
     except (verifier.Unreadable, verifier.MissingLibrary) as error:
         typer.echo(f"unfit: {error}", err=True)
         raise typer.Exit(2) from None
-    typer.echo(verifier.report_json(done) if as_json else verifier.report(done))
+    verifier.show(verifier.report_json(done) if as_json else verifier.report(done))
     if done.failed:
         raise typer.Exit(1)

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+# Sums are float64's, but some guides to a solution are float32's, whose range is 1e-38 to 1e38.
+LIGHTEST, HEAVIEST = 1e-30, 1e30
+
 
 def balanced_weights(totals: np.ndarray) -> np.ndarray:
     """total / (number of classes x total of the class), from the weight of each class."""
@@ -30,7 +33,18 @@ def named_weights(given: Mapping[Any, float], classes: list[Any]) -> np.ndarray:
             f"class_weight must be finite and above 0; class {classes[wrong[0]]!r} has "
             f"{found[wrong[0]]:g}: leave its rows out to do without it"
         )
+    extreme = np.flatnonzero(~usable(found))
+    if len(extreme):
+        raise ValueError(
+            f"class_weight must be between {LIGHTEST:g} and {HEAVIEST:g}; class "
+            f"{classes[extreme[0]]!r} has {found[extreme[0]]:g}: multiply all weights by one number"
+        )
     return found
+
+
+def usable(weights: np.ndarray) -> np.ndarray:
+    """Which weights above 0 are neither too small nor too large to compute with."""
+    return (weights >= LIGHTEST) & (weights <= HEAVIEST)
 
 
 def _some(names: list[Any]) -> str:

@@ -6,10 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unfit.core.class_weights import balanced_weights, named_weights
+from unfit.core.class_weights import (
+    HEAVIEST,
+    LIGHTEST,
+    balanced_weights,
+    named_weights,
+    usable,
+)
 from unfit.selection import some
-
-LEAST, MOST = 1e-100, 1e100  # of a weight: squares and sums of such numbers are float64's
 
 
 def checked_sample_weight(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
@@ -37,7 +41,6 @@ def checked_sample_weight(sample_weight: ArrayLike | None, n: int) -> np.ndarray
         )
     if not weights.any():
         raise ValueError("all sample weights are zero, so no row counts; give some row more")
-    _require_range(weights, "the sample weight of row {}")
     return weights
 
 
@@ -57,9 +60,7 @@ def checked_class_weight(
     if class_weight == "balanced":
         return balanced_weights(np.bincount(codes, weights=sample_weight, minlength=len(classes)))
     assert isinstance(class_weight, Mapping)
-    weights = named_weights(class_weight, classes.tolist())
-    _require_range(weights, "the weight of class {}", classes)
-    return weights
+    return named_weights(class_weight, classes.tolist())
 
 
 def require_every_class(
@@ -79,25 +80,27 @@ def require_every_class(
 def row_weights(
     sample_weight: np.ndarray | None, class_weight: np.ndarray, codes: np.ndarray
 ) -> np.ndarray | None:
-    """The product of both for every row, (n,); None where that is 1 for all."""
+    """The product of both for every row, (n,); None where that is 1 for all. A ValueError where it
+    is too small or too large to compute with."""
     if (class_weight == 1).all():
         weights = sample_weight
     elif sample_weight is None:
         weights = class_weight[codes]
     else:
-        weights = sample_weight * class_weight[codes]
-        _require_range(weights, "the sample weight of row {} times that of its class")
+        with np.errstate(over="ignore", under="ignore"):
+            weights = sample_weight * class_weight[codes]
+    if weights is not None:
+        counts = np.ones(len(weights), np.bool_) if sample_weight is None else sample_weight > 0
+        _require_usable(weights, counts)
     return None if weights is None or (weights == 1).all() else weights
 
 
-def _require_range(weights: np.ndarray, what: str, names: np.ndarray | None = None) -> None:
-    """A ValueError where a weight that is not 0 is beyond what sums can hold. what: of the weight
-    with a name, which is its place where there are no names."""
-    wrong = np.flatnonzero((weights != 0) & ~((weights >= LEAST) & (weights <= MOST)))
+def _require_usable(weights: np.ndarray, counts: np.ndarray) -> None:
+    wrong = np.flatnonzero(counts & ~usable(weights))
     if len(wrong):
         first = int(wrong[0])
-        name = first if names is None else names.tolist()[first]
         raise ValueError(
-            f"{what.format(repr(name))} is {weights[first]:g}, and a weight that is not 0 must lie "
-            f"between {LEAST:g} and {MOST:g}: divide all weights by the same number"
+            f"a row's weight, its sample_weight times that of its class, must be 0 or between "
+            f"{LIGHTEST:g} and {HEAVIEST:g}; row {first} has {weights[first]:g}: multiply all "
+            "weights by one number, or give it 0"
         )

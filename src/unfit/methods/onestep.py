@@ -156,8 +156,8 @@ class OneStep(Method):
                 if len(batch.gone) == 0 and self._streams(m):
                     stream = Stream(statistics=known, waiting=batch.rows)
                 return moved(at, weights, left, stream=stream), noise
-            except TooFar:  # so much leaves that what is known does not lead to the rest
-                pass
+            except (TooFar, np.linalg.LinAlgError):
+                pass  # so much leaves that what is known says nothing of the rest
         rows = data.take(batch.rows)
         of_deleted = gradient_of_rows(rows, W, self.penalty(data))
         mask = data.without(np.concatenate([batch.gone, batch.rows]))

@@ -25,7 +25,7 @@ from unfit.certify.statement import Claim, parse_statement
 from unfit.certify.verify import ANNEX_TYPE
 from unfit.errors import BadInput, Unavailable
 from unfit.store.records import CertificateRecord, Request
-from unfit.workspace.certification import Kind
+from unfit.workspace.certification import OCCASIONS, Kind
 from unfit.workspace.reader import WorkspaceReader
 from unfit.workspace.results import CertificateStatus
 from unfit.workspace.signing import SIGNED_NEXT
@@ -125,7 +125,7 @@ class Certificates:
 
     def of_request(self, key: str) -> CertificateRecord:
         """The certificate that a request led to."""
-        found = self._requests.find(key=key)
+        found = self._requests.find(key=key) if _is_text(key) else []
         if not found:
             raise BadInput(f"there is no erasure with the key {key!r}")
         record = self._of(found[0])
@@ -171,7 +171,12 @@ class Certificates:
         checkpoint, leaves = self._signed()
         path = inclusion_proof(record.number, leaves)
         sealed = None
-        if annex and record.annex is not None:
+        if annex:
+            if record.annex is None:
+                raise NoCertificate(
+                    f"certificate {record.number} has no annex, because no weights were released "
+                    f"with it: it is about an {OCCASIONS[record.kind]}"
+                )
             sealed = seal(ANNEX_TYPE, record.annex.encode(), self._sealing_key())
         return bundle(
             record.envelope.encode(),
@@ -282,3 +287,12 @@ class Certificates:
 
     def _wait(self) -> str:
         return self._key_file.problem() or SIGNED_NEXT
+
+
+def _is_text(key: str) -> bool:
+    """Whether it can be written in UTF-8, as every key is that was ever taken."""
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -3,6 +3,7 @@
 Nothing here changes what is active: that is the commit's, in erasure.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -13,6 +14,7 @@ import numpy as np
 
 from unfit.certify import Ready
 from unfit.certify.agreement import agreement, largest_disparity
+from unfit.certify.polishing import stated
 from unfit.errors import CannotTrain, Unavailable
 from unfit.lifecycle import drift, pipeline
 from unfit.lifecycle.policy import Action, Facts, Verdict, decide
@@ -146,7 +148,8 @@ class Unlearning:
     ) -> tuple[pipeline.Step, float | None]:
         """The step at the polished weights, with what is known of them; and how far they may be
         from a retraining's, as a share of their length. That is what the certificate allows: what
-        they came to is for its annex alone. Noise comes later: no decision may depend on it."""
+        they came to is for its annex alone. It is rounded up to a power of two, because it would
+        tell their length before noise. Noise comes later: no decision may depend on it."""
         if ready is None:
             return step, None
         centre, distance = ready.ball
@@ -160,7 +163,8 @@ class Unlearning:
             joint_mu=joint_mu_with(self.session, ready.releases.certifier.promise),
         )
         share = distance / (float(np.linalg.norm(centre)) or 1.0)
-        return replace(step, state=ready.state, facts=facts), share
+        rounded = stated(2.0 ** math.ceil(math.log2(share)))
+        return replace(step, state=ready.state, facts=facts), rounded
 
     def _not_unlearned(self, reason: str) -> Evaluation:
         rows = self.model.baseline.rows
