@@ -471,6 +471,20 @@ def test_decisions_state_what_the_certificate_allows_and_not_what_came_of_it(kep
             assert rounded <= one["distance"] <= 1.1 * rounded
 
 
+def test_a_version_that_stays_names_the_code_that_made_it(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kept.open() as ws:
+        made = claims_of(ws)[-1]
+        monkeypatch.setattr("unfit.workspace.certification.code_digest", lambda: "later")
+        ws.forget(subjects=held_out_people(ws)[:1])
+        stays = claims_of(ws)[-1]
+        assert (stays.version, stays.code_digest) == (made.version, made.code_digest)
+        ws.forget(subjects=trained_people(ws)[:1])
+        assert claims_of(ws)[-1].code_digest == "later"
+        check_log(ws)
+
+
 def test_the_statement_of_a_version_names_its_constants(kept: Kept) -> None:
     with kept.open() as ws:
         payload = ws.store.certificates.last().statement.encode()

@@ -557,8 +557,8 @@ def _time(value: object, what: str) -> str:
 
 def _constant(value: object, what: str) -> Constant:
     found = as_object(value, what, ["name", "origin", "version"])
-    origin = as_text(found["origin"], what)
-    if origin != "declared" and origin != "fitted":
+    origin = found["origin"]
+    if origin not in ("declared", "fitted"):  # not a set: it may be a list
         raise Rejected(f"{what} is neither declared nor fitted")
     version = _or_none(_count)(found["version"], what)
     return Constant(as_text(found["name"], what), origin, version)

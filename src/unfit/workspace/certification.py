@@ -162,7 +162,7 @@ class EntryMaker:
             version=self.number,
             earlier_version=active.number if kind == "withdrawn" else claim.earlier_version,
             issued=self._issued,
-            code_digest=code_digest(),
+            code_digest=code_digest() if kind == "withdrawn" else claim.code_digest,
             deleted=self._deleted,
             commitments=self._commitments,
         )
