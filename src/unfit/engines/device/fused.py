@@ -53,10 +53,11 @@ def add_value_gradient(
         w = W[c].contiguous()
         gradient = _launch(sums, block, w, c, weight=times, noted=margins, product=False)
         found.gradients[c].add_(gradient)
-        value, curvature = sums.value_curvature(part, margins, c, times)
+        curved = found.curvatures is not None
+        value, *curvature = sums.value_curvature(part, margins, c, times, curved=curved)
         found.values[c].add_(value.sum())
         if found.curvatures is not None:
-            found.curvatures[c, part] = curvature
+            found.curvatures[c, part] = curvature[0]
 
 
 def add_products(

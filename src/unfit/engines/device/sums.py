@@ -21,7 +21,7 @@ import torch
 from unfit.core.losses import Loss
 from unfit.core.objective import positive_codes
 from unfit.engines.device import fused
-from unfit.engines.device.losses import Formulae, formulae_of, number_of
+from unfit.engines.device.losses import Formulae, Value, formulae_of, number_of, value_of
 from unfit.engines.device.memory import to_device
 from unfit.engines.device.rows import Block, DeviceRows
 
@@ -66,6 +66,7 @@ class Sums:
         self.codes = to_device(codes.astype(np.int32, copy=False), rows.device)
         self.positive = to_device(positive_codes(k), rows.device)
         self._formulae: Formulae = formulae_of(loss)
+        self._value: Value = value_of(loss)
         self.on_device = number_of(loss) is not None  # the loss, and not on the host
         self.fused = fused.usable(rows, k) and self.on_device
 
@@ -124,16 +125,22 @@ class Sums:
         return out
 
     def value_curvature(
-        self, part: slice, margins: torch.Tensor, problem: int, weight: torch.Tensor | None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Value and curvature (rows,) of a part of the rows, from their margins (rows, 1)."""
+        self,
+        part: slice,
+        margins: torch.Tensor,
+        problem: int,
+        weight: torch.Tensor | None,
+        *,
+        curved: bool,
+    ) -> tuple[torch.Tensor, ...]:
+        """Value and, if curved, curvature (rows,) of a part of the rows, from margins (rows, 1)."""
         target = (self.codes[part, None] == self.positive[problem]).to(margins.dtype)
-        value, _, curvature = (found[:, 0] for found in self._formulae(margins, target))
+        found = self._formulae(margins, target)[::2] if curved else (self._value(margins, target),)
+        flat = tuple(one[:, 0] for one in found)
         if weight is None:
-            return value, curvature
+            return flat
         left_out = weight == 0  # whatever overflows there
-        value, curvature = value * weight, curvature * weight
-        return torch.where(left_out, 0.0, value), torch.where(left_out, 0.0, curvature)
+        return tuple(torch.where(left_out, 0.0, one * weight) for one in flat)
 
     def _at(
         self, block: Block, X: torch.Tensor, W: torch.Tensor, weight: torch.Tensor | None
