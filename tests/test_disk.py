@@ -54,3 +54,19 @@ def test_blas_is_held_to_one_core_for_short_rows_alone() -> None:
     assert threads() == before
     with blas_for(SHORT + 1):
         assert threads() == before
+
+
+def test_who_comes_late_finds_no_folder_for_parts(tmp_path: Path) -> None:
+    with disk.parts_folder(tmp_path) as parts:
+        (parts / "one").write_bytes(b"ab")
+        (parts / "two").write_bytes(b"cd")
+        with disk.create(tmp_path / "whole") as file:
+            disk.append_part(file, parts / "one")
+            disk.append_part(file, parts / "two")
+        late = disk.create(parts / "late")
+    with late:
+        late.write(b"ef")
+    with pytest.raises(FileNotFoundError):
+        disk.create(parts / "later")
+    assert [path.name for path in tmp_path.iterdir()] == ["whole"]
+    assert (tmp_path / "whole").read_bytes() == b"abcd"

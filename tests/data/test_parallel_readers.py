@@ -20,7 +20,7 @@ from unfit.data.ingest import Intake, spool
 from unfit.data.parallel import spool_at_once
 from unfit.data.roles import Roles
 from unfit.data.sources import Location, Source, open_source
-from unfit.errors import BadInput
+from unfit.errors import BadInput, UnreadableThere
 
 A, B = TypeVar("A"), TypeVar("B")
 TABLE = people.people(n=300)
@@ -89,7 +89,7 @@ def test_parts_are_read_as_one_reader_reads_the_whole(name: str, tmp_path: Path)
             np.testing.assert_array_equal(ours, theirs)
         else:
             assert ours == theirs
-    assert not list((tmp_path / "b").glob("spool-part-*"))
+    assert not list((tmp_path / "b").glob("parts-*"))
 
 
 def test_rows_are_encoded_to_the_same_bytes(tmp_path: Path) -> None:
@@ -121,6 +121,18 @@ def test_what_is_wrong_names_the_row_of_the_source(name: str, tmp_path: Path) ->
     source = written(TABLE.set_column(at, "income", pa.array(incomes)), tmp_path / name)
     with pytest.raises(BadInput, match="row 211, column 'income': 'much' is not a number"):
         spool_at_once((source, ROLES, COLUMNS), tmp_path, Elsewhere(), None, Intake())
+
+
+def test_what_readers_elsewhere_cannot_read_is_read_here(tmp_path: Path) -> None:
+    class Blind(Elsewhere):
+        def each(self, function: Callable[[A], B], items: Sequence[A]) -> Iterator[B]:
+            yield from super().each(function, items[:1])
+            raise UnreadableThere("a worker cannot read or write a file")
+
+    source = written(TABLE, tmp_path / "t.csv")
+    found = spool_at_once((source, ROLES, COLUMNS), tmp_path, Blind(), None, Intake())
+    assert len(found.labels) == 300
+    assert not list(tmp_path.glob("parts-*"))
 
 
 def parts_of(path: Path, text: bytes, most: int = 5) -> Sequence[Source]:

@@ -61,6 +61,7 @@ def test_rows_are_set_and_copies_stay(value):
         np.testing.assert_array_equal(np.asarray(before), array)
         array[[3, 49, -2]] = value
         np.testing.assert_array_equal(np.asarray(mask), array)
+        np.testing.assert_array_equal(np.flatnonzero(mask), np.flatnonzero(array))
 
 
 def test_a_position_outside_is_an_error():
