@@ -258,9 +258,9 @@ def test_a_fit_that_fails_leaves_the_fitted_pipeline_as_it_was(rows):
         (lambda X: X / np.linalg.norm(X, axis=1, keepdims=True), None),
         (lambda X: X / 512, None),
         (lambda X: X[:, :1] / np.abs(X[:, 0]).max(), "the longest row has length 1"),
-        (lambda X: (X[:, :1] > 0).astype(float), None),  # yes and no
+        (lambda X: (X[:, :1] > np.median(X[:, 0])).astype(float), None),  # yes and no
         (lambda X: np.eye(4)[np.arange(len(X)) % 4][:, 1:], None),  # categories but the first
-        (lambda X: np.where(X[:, :1] > 0, [1, 0], [0, 0.1]) * [1, 0.5], None),
+        (lambda X: np.where(X[:, :1] > np.median(X[:, 0]), [1, 0], [0, 0.1]), None),
         (lambda X: np.sign(X - np.median(X, axis=0)), None),
         (lambda X: unfit.MaxNormScaler().fit_transform(X), None),
     ],
