@@ -25,6 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, float], d
     return {(run.method, run.sigma): measures for run, measures in beyond(workbench, runs)}
 
 
+@pytest.mark.slow
 def test_certified_releases_keep_what_they_claim_and_lose_nothing(found) -> None:
     ours = found[CERTIFIED, 1e-3]
     assert 0 < ours["mu"] <= mu_of(1.0, 1e-5)
@@ -33,6 +34,7 @@ def test_certified_releases_keep_what_they_claim_and_lose_nothing(found) -> None
     assert ours["acc_dis"] < 1.0
 
 
+@pytest.mark.slow
 def test_the_papers_methods_are_measured_with_their_own_noise(found) -> None:
     for method in ("fisher", "influence", "deltagrad"):
         small, large = found[method, 1.0], found[method, 100.0]

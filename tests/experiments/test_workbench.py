@@ -60,6 +60,7 @@ def test_noise_is_drawn_anew_for_training_and_retraining(workbench):
     assert len(nothing.rows) == 0
 
 
+@pytest.mark.slow
 def test_noise_at_the_end_shares_one_unlearning(workbench):
     runs = [
         Run("unlearn", "tiny", "targeted-informed", 0.1, "deltagrad", "T0=5", sigma)

@@ -107,7 +107,7 @@ def test_balanced_weights_are_fitted_at_every_training_and_follow_erasures(tmp_p
         with ws.session() as session:
             decision = session.store.decisions.find(last=1)[0]
         assert decision.action == "retrain"
-        assert "balanced weights of the classes" in decision.reason
+        assert "balanced class weights are different" in decision.reason
 
 
 def test_an_audit_finds_balanced_weights_that_remember(tmp_path: Path) -> None:

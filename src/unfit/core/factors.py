@@ -28,7 +28,6 @@ from unfit.errors import TooLarge
 
 VERY_FEW_ROWS = 8  # for which an integral costs less than Lanczos
 _PRECISION = 1e-11  # relative, of what is iterated
-_OF_A_STEP = 1e-8  # relative, of a step that is small beside the weights
 _MAX_STEPS = 200
 _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
 _REFINED = 1e-11  # of what is refined, relative to what it is added to
@@ -193,7 +192,7 @@ class DowndatedInverse(Factor):
             term = self.shift * term
             term = downdated(term, few_products(rough, term[None])[0].astype(np.float64))
             x = x + term
-            if self.contraction * np.linalg.norm(term) <= _OF_A_STEP * np.linalg.norm(x):
+            if self.contraction * np.linalg.norm(term) <= _PRECISION * np.linalg.norm(x):
                 break
         return x
 
