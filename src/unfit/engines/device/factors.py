@@ -94,6 +94,11 @@ class DeviceInverse(Inverse):
         with device_faults(self._inverse.device):
             return to_numpy(self._inverse.to(torch.float32))
 
+    @property
+    def fits_float32(self) -> bool:
+        """What stands for the rough copy here is the inverse itself."""
+        return True
+
     def solve(self, v: np.ndarray) -> np.ndarray:
         return _times(self._inverse, v)
 
