@@ -146,6 +146,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         if releases is not None:
             releases, state, certificate = releases.publish(None, state, data, NOBODY)
         state = method.prepare(state, data)
+        data.emptied_columns(NOBODY)  # who has a value where is found now, and not by a request
         if releases is not None:
             releases = releases.prepared(state, data)
         warn_of_training(method, data, training, stacklevel=5)
