@@ -5,7 +5,7 @@ import pytest
 
 from unfit.core.objective import Rows, gram_sum, hessian_sum, value_gradient_sum
 from unfit.engines.base import Engine
-from unfit.engines.cpu import CpuEngine
+from unfit.engines.cpu import CpuEngine, in_order
 
 
 @pytest.fixture(params=["float32", "float64"])
@@ -58,6 +58,12 @@ def test_a_layout_without_intercept():
         np.arange(10, dtype=np.int32)
     )
     assert layout.X.shape == (10, 16)
+
+
+@pytest.mark.parametrize("m", [0, 1, 3, 60, 200])
+def test_places_are_sorted_whichever_way(m):
+    places = np.random.default_rng(m).permutation(200)[:m]
+    assert in_order(places, 200).tolist() == sorted(places.tolist())
 
 
 def test_emptied_columns_are_those_that_counting_finds():
