@@ -143,8 +143,8 @@ MUTANTS = (
     Mutant(
         breaks="a bound covers every class",
         file="certify/bounds.py",
-        right="return math.sqrt(math.fsum(value * value for value in each))",
-        wrong="return math.sqrt(math.fsum(value * value for value in each[:1]))",
+        right="return math.hypot(*each)",
+        wrong="return math.hypot(*each[:1])",
         tests=("tests/certify/test_bounds.py",),
     ),
     Mutant(
