@@ -11,6 +11,9 @@ ones are
    the old inverse, until the residual is within the tolerance. An inverse from before the weights
    moved shrinks it tenfold and more each time.
 
+Where neither leads, nor new sums do, or there are none (sparse rows, more columns than rows), the
+method minimises from where the weights are, to the same tolerance (methods.onestep).
+
 Passes are counted. When all that were made since the sums are known would have paid for new ones,
 new ones are due: so the whole costs at most twice what it would have cost to know the future. Rows
 that have left are held in memory meanwhile, and are in no file.

@@ -25,7 +25,7 @@ import numpy as np
 from unfit.core.kernels.atomics import CACHE_LINE, compare_and_set, wait_for, zeros_on_lines
 
 Work = Callable[[], None]
-_LOOKS = 200  # before it sleeps: a third of a microsecond each, or longer where cores are busy
+_LOOKS = 200  # before it sleeps: 0.6 microseconds each, or longer where cores are busy
 _ASLEEP, _LOOKING, _CALLED = 0, 1, 2
 
 _idle: deque["Worker"] = deque()
