@@ -15,8 +15,7 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from unfit.core.kernels.cholesky import grown, solved
-from unfit.core.kernels.products import combination, few_products
+from unfit.core.kernels.downdate import solve_downdated
 from unfit.core.kernels.vectors import symmetric_times
 from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
@@ -34,7 +33,6 @@ _REFINED = 1e-11  # of what is refined, relative to what it is added to
 _LEADS = 0.3  # a guide must shrink the residual at least so much
 _SMALL = 1024  # columns up to which twice the operations are better than SciPy's threads
 _TINY = np.finfo(np.float32).tiny
-_NOTHING = np.zeros((0, 0))
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -175,26 +173,16 @@ class DowndatedInverse(Factor):
     rough: bool
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        precise, rough = self.base.inverse, self.base.rough if self.rough else self.base.inverse
-        both = few_products(precise, np.vstack([self.U, rhs]))
-        Z, y = both[:-1], both[-1]
-        L = grown(_NOTHING, np.eye(len(Z)) - few_products(Z, self.U))  # of K
-
-        def downdated(v: np.ndarray, image: np.ndarray) -> np.ndarray:
-            """P^-1 v, from H^-1 v."""
-            return np.asarray(image + combination(solved(L, few_products(Z, v[None])[0]), Z))
-
-        term = downdated(rhs, y)
-        x = term
-        if not np.any(self.shift):  # a penalty that stays when rows leave
-            return x
-        for _ in range(_MAX_STEPS):
-            term = self.shift * term
-            term = downdated(term, few_products(rough, term[None])[0].astype(np.float64))
-            x = x + term
-            if self.contraction * np.linalg.norm(term) <= _PRECISION * np.linalg.norm(x):
-                break
-        return x
+        inverses = self.base.inverse, self.base.rough if self.rough else self.base.inverse
+        shift = self.shift
+        terms = _MAX_STEPS
+        if not isinstance(shift, np.ndarray):
+            if shift == 0.0:  # a penalty that stays when rows leave
+                terms = 0
+            shift = np.full(len(rhs), shift)
+        rows = np.concatenate([self.U, rhs[None]])
+        limits = np.array([terms, self.contraction, _PRECISION])
+        return solve_downdated(inverses, rows, shift, limits)
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         def product(v: np.ndarray) -> np.ndarray:

@@ -71,4 +71,6 @@ def with_ridge(hessians: np.ndarray, ridge: Ridge) -> np.ndarray:
 
 def penalty_value(W: np.ndarray, ridge: Ridge) -> np.ndarray:
     """(1/2) sum_j ridge_j w_j^2 of each problem, (k,)."""
-    return np.asarray(0.5 * np.einsum("kd,kd->k", ridge * W, W))
+    if isinstance(ridge, np.ndarray):
+        return np.asarray(0.5 * np.einsum("kd,kd->k", ridge * W, W))
+    return np.asarray(0.5 * ridge * np.einsum("kd,kd->k", W, W))

@@ -91,8 +91,8 @@ class FittedModel:
             self.intercept_ = np.zeros(len(state.weights))
 
     def _require_rows(self, verb: str) -> None:
-        check_is_fitted(self)
         if not hasattr(self, "_data"):
+            check_is_fitted(self)
             raise NoRows(
                 f"{verb} needs the rows of fit, and this copy has none (without_data()); use the "
                 "model it was made from, or fit again"

@@ -124,6 +124,8 @@ def run_threads(
 def threads_and_parts(work: int, worth_a_thread: int) -> tuple[int, int]:
     """How many threads so much work is worth, and how many parts for `run_parts`."""
     worth = 1 + work // worth_a_thread
+    if worth == 1:  # to ask how many threads there are would take longer than little work does
+        return 1, 1
     threads = min(available_threads(), worth)
     return threads, 1 if threads == 1 else min(_PARTS * threads, worth)
 

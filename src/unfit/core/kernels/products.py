@@ -11,7 +11,7 @@ from numba import njit
 from unfit.core.kernels.parallel import KERNEL, run_parts, threads_and_parts
 
 MOST = 1 << 27  # multiply-adds up to which this is faster than BLAS and the pass after it
-_WORTH_A_THREAD = 1 << 21  # multiply-adds: to wake a thread costs as much as a million of them
+_WORTH_A_THREAD = 1 << 19  # multiply-adds: to wake a thread costs as much as a hundred thousand
 
 
 def few_products(A: np.ndarray, V: np.ndarray) -> np.ndarray:
@@ -22,11 +22,11 @@ def few_products(A: np.ndarray, V: np.ndarray) -> np.ndarray:
     out = np.empty((len(V), len(A)), A.dtype)
     rows = len(A)
     if A.size * len(V) < _WORTH_A_THREAD:  # to ask how many threads there are would take longer
-        _products(A, V, out, 0, rows)
+        fill_products(A, V, out, 0, rows)
         return out
     threads, parts = threads_and_parts(A.size * len(V), _WORTH_A_THREAD)
     run_parts(
-        lambda part: _products(A, V, out, rows * part // parts, rows * (part + 1) // parts),
+        lambda part: fill_products(A, V, out, rows * part // parts, rows * (part + 1) // parts),
         parts,
         threads,
     )
@@ -34,7 +34,7 @@ def few_products(A: np.ndarray, V: np.ndarray) -> np.ndarray:
 
 
 @njit(**KERNEL)
-def _products(A: np.ndarray, V: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
+def fill_products(A: np.ndarray, V: np.ndarray, out: np.ndarray, start: int, stop: int) -> None:
     """out[i, r] = A[r].V[i] for r from start to stop - 1: two rows of A at a time, four vectors."""
     m, d = V.shape
     zero = A.dtype.type(0)

@@ -97,10 +97,11 @@ def block_margins(
             if block.ahead >= 0 and soon + (i + 4) * width <= flat.size:
                 for j in range(lines_ahead):
                     prefetch(flat, soon + i * width + j * line)
+    # Unsigned: of a signed number numba asks whether it counts from the end, and then gathers.
     for i in range(first + whole, first + count):
-        start, m = _offset(slots, i, width), flat.dtype.type(0)
+        start, m = np.uint64(_offset(slots, i, width)), flat.dtype.type(0)
         for j in range(width):
-            m += flat[start + j] * w[j]
+            m += flat[start + np.uint64(j)] * w[j]
         margin[i - first] = m
 
 
@@ -132,9 +133,9 @@ def add_scaled(
             width,
         )
     for i in range(first + whole, first + count):
-        start, s = _offset(slots, i, width), scale[i - first]
+        start, s = np.uint64(_offset(slots, i, width)), scale[i - first]
         for j in range(width):
-            gradient[j] += s * flat[start + j]
+            gradient[j] += s * flat[start + np.uint64(j)]
 
 
 @njit(**KERNEL)
