@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from unfit.core.objective import Rows, gram_sum, hessian_sum, value_gradient_sum
+from unfit.core.objective import Rows, all_different, gram_sum, hessian_sum, value_gradient_sum
 from unfit.engines.base import Engine
-from unfit.engines.cpu import CpuEngine, in_order
+from unfit.engines.cpu import CpuEngine, searchable
 
 
 @pytest.fixture(params=["float32", "float64"])
@@ -61,9 +61,13 @@ def test_a_layout_without_intercept():
 
 
 @pytest.mark.parametrize("m", [0, 1, 3, 60, 200])
-def test_places_are_sorted_whichever_way(m):
+def test_places_can_be_searched_and_repeated_ones_are_seen(m):
     places = np.random.default_rng(m).permutation(200)[:m]
-    assert in_order(places, 200).tolist() == sorted(places.tolist())
+    found = searchable(places, 200)
+    told = np.flatnonzero(found) if found.dtype == bool else found
+    assert told.tolist() == sorted(places.tolist())
+    assert all_different(places, 200)
+    assert m == 0 or not all_different(np.append(places, places[-1]), 201)
 
 
 def test_emptied_columns_are_those_that_counting_finds():

@@ -15,8 +15,9 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from unfit.core.kernels.corrected import WeightedRows, solve_corrected
 from unfit.core.kernels.downdate import solve_downdated
-from unfit.core.kernels.vectors import symmetric_times
+from unfit.core.kernels.sums import add_weighted_products
 from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
     inverse_fourth_root_downdated,
@@ -124,8 +125,8 @@ class Inverse(Kept):
         rough = U.dtype == np.float32 or contraction <= 1e-4
         return DowndatedInverse(self, U.astype(np.float64), shift, contraction, rough)
 
-    def corrected(self, leaving: Product, shift: Ridge, precision: float) -> "Corrected":
-        """The same for more rows, known by the products with their Hessian."""
+    def corrected(self, leaving: WeightedRows, shift: Ridge, precision: float) -> "Corrected":
+        """The same for more rows, as they are stored, and the curvature of each."""
         return Corrected(self, leaving, shift, precision)
 
     def downdated(self, U: np.ndarray, shift: Ridge) -> "Inverse":
@@ -195,43 +196,36 @@ class DowndatedInverse(Factor):
 class Corrected(Factor):
     """H - D - shift I for many rows that leave, by conjugate gradients and H^-1.
 
-    Known of D, their Hessian, are its products, each a pass over the leaving rows: with H^-1 to
-    guide, a few of them do instead of m d^2 + d^3 / 3. The preconditioned residual z = H^-1 r has
-    H z = r, so that products with H come by the same recurrence as the directions, for nothing.
+    D is their Hessian. With H^-1 to guide, a few readings of these rows do instead of
+    m d^2 + d^3 / 3. No BLAS: its threads go on spinning after a product, in the way of the passes
+    that follow.
     """
 
     base: Inverse
-    leaving: Product
+    leaving: WeightedRows
     shift: Ridge
     precision: float
 
-    def _product(self, v: np.ndarray) -> np.ndarray:
-        return np.asarray(self.base.product(v) - self.leaving(v) - self.shift * v)
-
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        x = np.zeros_like(rhs)
-        if not rhs.any():
-            return x
-        residual = rhs
-        direction = symmetric_times(self.base.inverse, residual)
-        straight, rz = residual, float(residual @ direction)  # straight = H direction
-        for _ in range(_MAX_STEPS):
-            image = straight - self.leaving(direction) - self.shift * direction
-            step = rz / float(direction @ image)
-            x = x + step * direction
-            residual = residual - step * image
-            if np.linalg.norm(residual) <= self.precision * np.linalg.norm(rhs):
-                break
-            z = symmetric_times(self.base.inverse, residual)
-            rz, before = float(residual @ z), rz
-            direction = z + (rz / before) * direction
-            straight = residual + (rz / before) * straight
-        else:
+        shift = np.broadcast_to(np.asarray(self.shift, np.float64), rhs.shape).copy()
+        limits = _MAX_STEPS, self.precision
+        x = solve_corrected(self.base.inverse, self.leaving, shift, rhs, limits)
+        if np.isnan(x[0]):
             raise TooFar
-        return np.asarray(x)
+        return x
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
-        return inverse_fourth_root_by_lanczos(self._product, b)
+        rows, weights = self.leaving
+        chosen = np.zeros(0, np.intp), 0, weights.shape[1]
+        problem = np.zeros(1, np.intp)
+
+        def product(v: np.ndarray) -> np.ndarray:
+            of_leaving = np.zeros((1, len(v)))
+            asked = problem, v[None].astype(rows[0].dtype)
+            add_weighted_products(rows, weights, asked, chosen, of_leaving)
+            return np.asarray(self.base.product(v) - of_leaving[0] - self.shift * v)
+
+        return inverse_fourth_root_by_lanczos(product, b)
 
 
 class TooFar(ArithmeticError):

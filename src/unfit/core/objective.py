@@ -159,6 +159,26 @@ def check_index(index: np.ndarray, n: int) -> None:
         raise IndexError(f"rows {index.min()} to {index.max()} of {n}")
 
 
+def few_of(places: np.ndarray, n: int) -> bool:
+    """Whether it takes less to sort so many places below n than to make a mask of them."""
+    return len(places) < n // 64
+
+
+def mask_of(places: np.ndarray, n: int) -> np.ndarray:
+    """True at some places below n."""
+    mask = np.zeros(n, np.bool_)
+    mask[places] = True
+    return mask
+
+
+def all_different(places: np.ndarray, n: int) -> bool:
+    """Whether no place below n is there twice."""
+    if few_of(places, n):
+        ordered = np.sort(places)
+        return not (ordered[1:] == ordered[:-1]).any()
+    return int(np.count_nonzero(mask_of(places, n))) == len(places)
+
+
 def gathered(X: np.ndarray, index: np.ndarray) -> np.ndarray:
     """X[index], by all cores where there is much to copy."""
     worth = 1 + index.size * X.shape[1] // _WORTH_A_THREAD

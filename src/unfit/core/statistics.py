@@ -12,13 +12,11 @@ from typing import Literal
 import numpy as np
 
 from unfit.core.class_split import ClassSplit
-from unfit.core.conjugate_gradients import Products
-from unfit.core.factors import Cholesky, Factor, Inverse, Product, Spectrum
+from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
 from unfit.core.objective import (
     Rows,
     hessian_sum,
     root_weighted,
-    value_gradient_products,
     value_gradient_sum,
 )
 from unfit.core.penalty import Penalty, Ridge, with_ridge
@@ -184,23 +182,14 @@ def gradient_and_corrected(
     every product, and solve to the precision of the rows or the one given, whichever is less.
     By our own threads: those of BLAS go on spinning for milliseconds after a product, in the way of
     the passes that follow."""
-    _, gradient, products = value_gradient_products(rows, statistics.weights)
+    curvatures = np.zeros((len(statistics.weights), len(rows)))
+    _, gradient = value_gradient_sum(rows, statistics.weights, None, curvatures)
     shift = statistics.penalty.leaving(rows.total_weight, statistics.weights.shape[1])
-    return gradient, _corrected(statistics, rows, products, shift, precision)
-
-
-def _corrected(
-    statistics: Statistics, rows: Rows, products: Products, shift: Ridge, enough: float
-) -> list[Factor]:
-    dtype = rows.X.dtype
-    precision = max(enough, PRECISION if dtype == np.float64 else ROUGH_PRECISION)
-
-    def of_one(c: int) -> Product:
-        return lambda v: np.asarray(products(np.array([c]), v[None].astype(dtype, copy=False))[0])
-
+    least = PRECISION if rows.X.dtype == np.float64 else ROUGH_PRECISION
     found: list[Factor] = []
-    for c, factor in enumerate(statistics.factors or ()):
+    for factor, of_rows in zip(statistics.factors or (), curvatures, strict=True):
         if not isinstance(factor, Inverse):
             raise ValueError("only a kept inverse can be corrected for many rows")
-        found.append(factor.corrected(of_one(c), shift, precision))
-    return found
+        leaving = rows.arrays, of_rows[None]
+        found.append(factor.corrected(leaving, shift, max(precision, least)))
+    return gradient, found

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unfit.certify import Promise, Releases, certified_settings
-from unfit.core.objective import Rows
+from unfit.core.objective import Rows, all_different
 from unfit.core.predictions import margins, predicted_classes
 from unfit.core.sparse_rows import check_form, make_rows
 from unfit.engines.base import Engine, MakeEngine, make_engine
@@ -251,7 +251,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         no-op. Parameters set after `fit` take effect at the next `fit`.
         """
         self._require_rows("unlearn")
-        deleted = self._request(rows)
+        deleted, leaving = self._request(rows)
         if len(deleted) == 0:
             return self
         if self._data.weight_of(deleted) == 0:
@@ -264,7 +264,6 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
             self._releases, state, self.certificate_ = published
         else:
             state = without_traces(state, self._fitted, self._data.emptied_columns(deleted))
-        leaving = _counted(self._data, deleted, len(self.classes_))
         self._data.forget(deleted)
         self._class_counts = self._class_counts - leaving
         self._activate(state)
@@ -315,17 +314,18 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
         scores = self.decision_function(X)  # first of all says whether the model is fitted
         return np.asarray(self.classes_[predicted_classes(scores)])
 
-    def _request(self, rows: ArrayLike) -> np.ndarray:
-        """The request as positions in the order given, which mini-batches follow, or a ValueError
-        that names what is wrong with it."""
-        deleted = positions(rows, self._labels, self._data.remaining)
-        ordered = np.sort(deleted)
-        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-        if len(repeated):
+    def _request(self, rows: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """The request as positions in the order given, which mini-batches follow, and how many of
+        each class they are; or a ValueError that names what is wrong with it."""
+        remaining = self._data.remaining
+        deleted = positions(rows, self._labels, remaining)
+        if not all_different(deleted, len(remaining)):
+            ordered = np.sort(deleted)
+            repeated = ordered[1:][ordered[1:] == ordered[:-1]]
             raise ValueError(f"rows {some(np.unique(repeated))} are named more than once")
-        gone = ordered[~self._data.remaining[ordered]]
-        if len(gone):
-            raise ValueError(f"rows {some(gone)} were forgotten already")
+        still = remaining[deleted]
+        if not still.all():
+            raise ValueError(f"rows {some(np.sort(deleted[~still]))} were forgotten already")
         leaving = _counted(self._data, deleted, len(self.classes_))
         if len(deleted) and (leaving >= self._class_counts).any():
             if len(deleted) == self._data.n_remaining:
@@ -337,7 +337,7 @@ class LinearClassifier(AuditedModel, ClassifierMixin, BaseEstimator):  # type: i
                 f"the request would remove every remaining row of class {some(emptied)}; "
                 "keep one, or fit a new model without that class"
             )
-        return deleted
+        return deleted, leaving
 
     def _holds(self, X: ArrayLike, remaining: np.ndarray) -> bool:
         """Whether these are the rows where the mask is True, to the bit."""

@@ -7,6 +7,8 @@ a column once.
 
 import numpy as np
 from numba import njit
+from numba.core import types
+from numba.extending import overload
 
 from unfit.core.kernels.parallel import KERNEL
 
@@ -36,13 +38,30 @@ def first_witnesses(X: np.ndarray, counts: np.ndarray, witnesses: np.ndarray) ->
                 at += 1
 
 
+def _holds(places: np.ndarray, i: int) -> bool:
+    """Whether a row is among sorted places, or in a mask; in compiled code only."""
+    raise NotImplementedError
+
+
+@overload(_holds, jit_options={"error_model": "numpy"})
+def _choose_holds(places, i):  # type: ignore[no-untyped-def]  # numba calls it with types
+    if places.dtype == types.boolean:
+        return lambda places, i: places[i]
+
+    def found(places, i):  # type: ignore[no-untyped-def]
+        at = np.searchsorted(places, i)
+        return at < places.size and places[at] == i
+
+    return found
+
+
 @njit(**KERNEL)
 def emptied(
     X: np.ndarray, counts: np.ndarray, leaving: np.ndarray, witnesses: np.ndarray, out: np.ndarray
 ) -> int:
     """out[: found] = the columns in which somebody had a value once and nobody has when the rows
-    `leaving` (sorted) have left. A witness among these stays one, since a request may be given up;
-    where nobody counts even before it, n stands for one.
+    `leaving` have left: sorted places, or a mask over the rows. A witness among these stays one,
+    since a request may be given up; where nobody counts even before it, n stands for one.
     """
     n, p, found = X.shape[0], X.shape[1], 0
     for j in range(p):
@@ -54,8 +73,7 @@ def emptied(
             if counts[i] and X[i, j] != 0:
                 if not known:
                     witnesses[j], known = i, True
-                at = np.searchsorted(leaving, i)
-                if at == leaving.size or leaving[at] != i:
+                if not _holds(leaving, i):
                     break
             i += 1
         if not known:

@@ -80,14 +80,20 @@ def symmetric_times(matrix: np.ndarray, v: np.ndarray) -> np.ndarray:
     if d < _THREADED_BY_BLAS or not matrix.flags.c_contiguous:
         return np.asarray(matrix @ v, dtype=np.float64)
     threads = min(available_threads(), 1 + d * d // (4 * _WORTH_A_THREAD))
-    bounds = [4 * round(d * (1 - (1 - t / threads) ** 0.5) / 4) for t in range(threads)]
+    bounds = shares_of_half(d, threads)
     v = np.ascontiguousarray(v, dtype=matrix.dtype)
     parts = np.zeros((threads, d), matrix.dtype)
     run_threads(
-        lambda t: add_half_product(matrix, v, parts[t], ([*bounds, d][t], [*bounds, d][t + 1])),
-        threads,
+        lambda t: add_half_product(matrix, v, parts[t], (bounds[t], bounds[t + 1])), threads
     )
     return np.asarray(parts.sum(axis=0), dtype=np.float64)
+
+
+def shares_of_half(d: int, threads: int) -> np.ndarray:
+    """Rows at which the shares of threads in the upper half of a matrix begin, and d: each has as
+    many numbers, and whole groups of four rows."""
+    starts = d * (1 - (1 - np.arange(threads) / threads) ** 0.5)
+    return np.append(4 * np.round(starts / 4).astype(np.int64), d)
 
 
 @njit(**KERNEL)
