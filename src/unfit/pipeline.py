@@ -169,7 +169,7 @@ class Pipeline(theirs.Pipeline):  # type: ignore[misc]  # an untyped base
         """
         self._require_rows("unlearn")
         final = self._classifier
-        deleted = final._request(positions(rows, self._labels, final._data.remaining))
+        deleted, _ = final._request(positions(rows, self._labels, final._data.remaining))
         if len(deleted) == 0:
             return self
         remaining = final._data.remaining.copy()
