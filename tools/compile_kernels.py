@@ -50,6 +50,7 @@ def of_wide_rows(dtype: str) -> None:
     X, y = rng.standard_normal((900, 520)) / 20, rng.integers(0, 2, 900)
     model = unfit.LogisticRegression("fisher", dtype=dtype, deletion_batch_size=64, l2=1e-2)
     model.fit(X, y).unlearn(np.arange(64))
+    unfit.LogisticRegression("fisher", dtype=dtype, l2=1e-2).fit(X, y).unlearn(np.arange(64))
 
 
 def certified(kind: type[unfit.LogisticRegression], dtype: str) -> None:

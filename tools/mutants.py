@@ -150,8 +150,8 @@ MUTANTS = (
     Mutant(
         breaks="the residual of a certificate is float64's",
         file="core/objective.py",
-        right="gradients.sum(axis=0)[: k * d]",
-        wrong="gradients.astype(np.float32).sum(axis=0)[: k * d].astype(np.float64)",
+        right="gradient[: k * d].reshape(k, d)",
+        wrong="gradient.astype(np.float32)[: k * d].astype(np.float64).reshape(k, d)",
         tests=("tests/certify/test_bounds.py",),
     ),
     Mutant(

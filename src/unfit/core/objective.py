@@ -363,6 +363,7 @@ def value_gradient_sum(
         add_value_gradient(arrays, loss, problems, chosen, totals, sample_weight)
 
     run_parts(body, parts, threads)
-    if parts == 1:
-        return values[0, :k], gradients[0, : k * d].reshape(k, d)
-    return values.sum(axis=0)[:k], gradients.sum(axis=0)[: k * d].reshape(k, d)
+    value, gradient = values[0], gradients[0]
+    if parts > 1:
+        value, gradient = values.sum(axis=0), gradients.sum(axis=0)
+    return value[:k], gradient[: k * d].reshape(k, d)
