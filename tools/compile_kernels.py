@@ -51,6 +51,8 @@ def of_wide_rows(dtype: str) -> None:
     model = unfit.LogisticRegression("fisher", dtype=dtype, deletion_batch_size=64, l2=1e-2)
     model.fit(X, y).unlearn(np.arange(64))
     unfit.LogisticRegression("fisher", dtype=dtype, l2=1e-2).fit(X, y).unlearn(np.arange(64))
+    few = unfit.LogisticRegression("influence", dtype=dtype, l2=1e-2).fit(X, y)
+    few.prepare().unlearn([5, 6]).unlearn([7, 8])
 
 
 def certified(kind: type[unfit.LogisticRegression], dtype: str) -> None:

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from unfit.core.factors import Inverse, TooFar
+from unfit.core.factors import Inverse, Spectrum, TooFar
 from unfit.core.kernels import corrected, downdate
 from unfit.core.kernels.downdate import solve_downdated
+from unfit.core.kernels.vectors import shares_of_half
 from unfit.core.losses import LOGISTIC
 from unfit.core.objective import Rows
 
@@ -47,7 +48,9 @@ def test_every_thread_comes_to_the_same(threads: int) -> None:
     inverse = np.linalg.inv(hessian)
     rows, shift = np.vstack([U, rhs]), np.full(130, LAM * 3)
     solutions = [
-        solve_downdated((inverse, inverse.astype(np.float32)), rows, shift, np.array([9.0, 0, 0]))
+        solve_downdated(
+            (inverse, inverse.astype(np.float32)), rows, shift, np.array([9.0, 0, 0, 0, 0])
+        )
         for _ in range(20)
     ]
     assert all((one == solutions[0]).all() for one in solutions)
@@ -55,8 +58,17 @@ def test_every_thread_comes_to_the_same(threads: int) -> None:
 
 def test_what_is_not_positive_definite_is_not_solved() -> None:
     hessian, U, rhs = problem(30, 2, seed=2)
-    found = Inverse.of(hessian).without(100 * U, 0.0, 2 / N).solve(rhs)
-    assert np.isnan(found).any()
+    for kept in (Inverse.of(hessian), Spectrum.of(hessian)):
+        with pytest.raises(TooFar):
+            kept.without(100 * U, 0.0, 2 / N).solve(rhs)
+
+
+def test_a_row_with_nearly_all_of_the_curvature_is_not_taken_off() -> None:
+    hessian, U, rhs = problem(30, 1, seed=3)
+    heavy = 1e3 * U
+    for kept in (Inverse.of(hessian + heavy.T @ heavy), Spectrum.of(hessian + heavy.T @ heavy)):
+        with pytest.raises(TooFar):
+            kept.without(heavy, 0.0, 1 / N).solve(rhs)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -87,3 +99,27 @@ def test_where_steps_do_not_lead_it_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     factor = Inverse.of(hessian).corrected((rows.arrays, np.full((1, 150), 0.5)), 0.0, 1e-11)
     with pytest.raises(TooFar):
         factor.solve(rhs)
+
+
+@pytest.mark.parametrize("tiny", [1e-165, 1e-300])
+def test_right_hand_sides_whose_squares_underflow_are_solved_for(tiny: float) -> None:
+    hessian, leaving, rhs = problem(65, 150, seed=6)
+    rows = Rows(leaving, np.zeros(150, np.int32), False, LOGISTIC)
+    factor = Inverse.of(hessian).corrected((rows.arrays, np.full((1, 150), 0.1)), 0.0, 1e-11)
+    np.testing.assert_allclose(factor.solve(tiny * rhs), tiny * factor.solve(rhs), rtol=1e-6)
+
+
+def test_more_threads_than_rows_of_the_matrix_share_it() -> None:
+    for d in range(1, 40):
+        for several in range(1, 17):
+            bounds = shares_of_half(d, several)
+            assert (np.diff(bounds) >= 0).all()
+            assert bounds[0] == 0
+            assert bounds[-1] == d
+
+
+def test_weights_that_take_away_more_than_there_is_are_noticed() -> None:
+    hessian, leaving, rhs = problem(65, 150, seed=7)
+    rows = Rows(leaving, np.zeros(150, np.int32), False, LOGISTIC)
+    with pytest.raises(TooFar):
+        Inverse.of(hessian).corrected((rows.arrays, np.full((1, 150), 50.0)), 0.0, 1e-11).solve(rhs)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reference
+import unfit
 from unfit.core.objective import Rows
 from unfit.core.statistics import cheapest
 from unfit.engines.cpu import CpuEngine
@@ -226,3 +227,19 @@ def test_refined_steps_on_float32_rows_are_those_on_the_same_rows_in_float64(pro
         for data in (single, double)
     )
     np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [
+        *((name, length) for name in ("fisher", "influence") for length in (10, 1e2, 1e3)),
+        ("fisher", 1e5),
+    ],
+)
+def test_a_row_that_has_nearly_all_of_the_curvature_is_unlearned(name, length):
+    rng = np.random.default_rng(0)
+    X, y = 0.1 * rng.standard_normal((2000, 40)), rng.integers(0, 2, 2000)
+    X[5] = length * rng.standard_normal(40)
+    model = unfit.RidgeClassifier(name, dtype="float64").fit(X, y).unlearn([5])
+    left = unfit.RidgeClassifier(name, dtype="float64").fit(np.delete(X, 5, 0), np.delete(y, 5))
+    assert np.abs(model.coef_ - left.coef_).max() <= 1e-8 * np.abs(left.coef_).max()

@@ -21,7 +21,7 @@ from unfit.methods.onestep import OneStep
 from unfit.stopwatch import Stopwatch
 from unfit.store.records import Times
 from unfit.workspace import Workspace, erasure, retraining, training
-from unfit.workspace.model import warm_up
+from unfit.workspace.model import load_kernels
 
 
 def untrained(folder: Path) -> Workspace:
@@ -180,7 +180,7 @@ def test_kernels_are_ready_after_a_warm_up() -> None:
     X = np.zeros((5, 3), np.float32)
     data = CpuEngine(Rows(X, np.array([0, 1, 0, 1, 1], np.int32), True), 2)
     method = METHODS["fisher"](Settings(), refine=True)
-    warm_up(method, data)
+    load_kernels(method, data)
     ready = kernels_loaded()
     rng = np.random.default_rng(0)
     state = method.prepare(method.train(data, rng), data)

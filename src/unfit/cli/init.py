@@ -91,8 +91,8 @@ def init(
     retrain_when: Annotated[
         list[str] | None,
         typer.Option(
-            help="A policy that may ask for a retraining (repeatable). Default: distance, "
-            "log_loss and disparity."
+            help="A policy that may ask for a retraining (repeatable); the new unfit.toml names "
+            "all there are. Default: distance, log_loss and disparity."
         ),
     ] = None,
     test_share: Annotated[float, typer.Option(help="Share of subjects held out.")] = 0.2,

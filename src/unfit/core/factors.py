@@ -15,9 +15,8 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from unfit.core.kernels.corrected import WeightedRows, solve_corrected
+from unfit.core.kernels.corrected import WeightedRows, solve_corrected, weighted_product
 from unfit.core.kernels.downdate import solve_downdated
-from unfit.core.kernels.sums import add_weighted_products
 from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
     inverse_fourth_root_downdated,
@@ -31,9 +30,13 @@ _PRECISION = 1e-11  # relative, of what is iterated
 _MAX_STEPS = 200
 _REFINEMENTS = 4  # products beyond which a new Hessian is the better way
 _REFINED = 1e-11  # of what is refined, relative to what it is added to
+# Of 1 - x H^-1 x for a row x sqrt(curvature) that leaves: of a row that has nearly all of the
+# curvature along itself, the difference between H and what remains is rounding.
+_LEAST_GAP = 1e-3
 _LEADS = 0.3  # a guide must shrink the residual at least so much
 _SMALL = 1024  # columns up to which twice the operations are better than SciPy's threads
 _TINY = np.finfo(np.float32).tiny
+_EPS = float(np.finfo(np.float64).eps)
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -65,7 +68,7 @@ class Kept(ABC):
 
     @abstractmethod
     def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> Factor:
-        """H - U^T U - shift I, U (m, d) with few rows; shift H^-1 shrinks by the contraction."""
+        """H - U^T U - shift I, U (m, d) with few rows; contraction: a bound of |shift H^-1|."""
 
 
 @dataclass(frozen=True)
@@ -121,12 +124,18 @@ class Inverse(Kept):
         diagonal = self.rough.diagonal()
         return bool((diagonal >= _TINY).all() and np.isfinite(diagonal).all())
 
+    @cached_property
+    def rounding(self) -> float:
+        """About the error of x H^-1 x for a row x of length 1."""
+        most, least = float(self.hessian.diagonal().max()), float(self.inverse.diagonal().max())
+        return _EPS * most * least * least
+
     def without(self, U: np.ndarray, shift: Ridge, contraction: float) -> "DowndatedInverse":
         rough = U.dtype == np.float32 or contraction <= 1e-4
         return DowndatedInverse(self, U.astype(np.float64), shift, contraction, rough)
 
     def corrected(self, leaving: WeightedRows, shift: Ridge, precision: float) -> "Corrected":
-        """The same for more rows, as they are stored, and the curvature of each."""
+        """H - D - shift I for many rows, as they are stored, with the curvature of each."""
         return Corrected(self, leaving, shift, precision)
 
     def downdated(self, U: np.ndarray, shift: Ridge) -> "Inverse":
@@ -165,6 +174,7 @@ class DowndatedInverse(Factor):
     rank; x = P^-1 rhs + shift P^-1 P^-1 rhs + ..., where each term is smaller than the one before
     by m / n at least, since P >= lam n I and shift = lam m. So the later terms may be rough where
     the rows are float32's or the factor is small. No BLAS: a pass over the rows may come next.
+    `solve` raises TooFar where the rows have nearly all of the curvature somewhere.
     """
 
     base: Inverse
@@ -175,15 +185,14 @@ class DowndatedInverse(Factor):
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         inverses = self.base.inverse, self.base.rough if self.rough else self.base.inverse
-        shift = self.shift
-        terms = _MAX_STEPS
-        if not isinstance(shift, np.ndarray):
-            if shift == 0.0:  # a penalty that stays when rows leave
-                terms = 0
-            shift = np.full(len(rhs), shift)
+        shift = _on_each_column(self.shift, len(rhs))
+        terms = _MAX_STEPS if shift.any() else 0  # 0: of a penalty that stays when rows leave
         rows = np.concatenate([self.U, rhs[None]])
-        limits = np.array([terms, self.contraction, _PRECISION])
-        return solve_downdated(inverses, rows, shift, limits)
+        limits = np.array([terms, self.contraction, _PRECISION, _LEAST_GAP, self.base.rounding])
+        x = solve_downdated(inverses, rows, shift, limits)
+        if np.isnan(x[0]):
+            raise TooFar
+        return x
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
         def product(v: np.ndarray) -> np.ndarray:
@@ -207,25 +216,25 @@ class Corrected(Factor):
     precision: float
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        shift = np.broadcast_to(np.asarray(self.shift, np.float64), rhs.shape).copy()
-        limits = _MAX_STEPS, self.precision
+        shift, limits = _on_each_column(self.shift, len(rhs)), (_MAX_STEPS, self.precision)
         x = solve_corrected(self.base.inverse, self.leaving, shift, rhs, limits)
         if np.isnan(x[0]):
             raise TooFar
         return x
 
     def inverse_fourth_root(self, b: np.ndarray) -> np.ndarray:
-        rows, weights = self.leaving
-        chosen = np.zeros(0, np.intp), 0, weights.shape[1]
-        problem = np.zeros(1, np.intp)
-
         def product(v: np.ndarray) -> np.ndarray:
-            of_leaving = np.zeros((1, len(v)))
-            asked = problem, v[None].astype(rows[0].dtype)
-            add_weighted_products(rows, weights, asked, chosen, of_leaving)
-            return np.asarray(self.base.product(v) - of_leaving[0] - self.shift * v)
+            of_leaving = weighted_product(self.leaving, v)
+            return np.asarray(self.base.product(v) - of_leaving - self.shift * v)
 
         return inverse_fourth_root_by_lanczos(product, b)
+
+
+def _on_each_column(shift: Ridge, d: int) -> np.ndarray:
+    """The shift as the compiled solvers take it."""
+    if isinstance(shift, float):  # most are, and nothing is asked that takes time
+        return np.full(d, shift)
+    return np.array(np.broadcast_to(shift, d), np.float64)
 
 
 class TooFar(ArithmeticError):
@@ -301,8 +310,19 @@ class DowndatedSpectrum(Factor):
         return times(self.vectors.T, self.U)
 
     def _solve(self, U: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        most, least = float(self.diagonal.max()), float(self.diagonal.min())
+        longest = float(np.einsum("ij,ij->j", U, U).max(initial=0.0))
+        if not _EPS * most * longest <= _LEAST_GAP * least * least:
+            raise TooFar
         Z = U / self.diagonal[:, None]
-        return np.asarray(rhs / self.diagonal + Z @ (_inverse_of_gap(U, Z) @ (Z.T @ rhs)))
+        gap = np.eye(U.shape[1]) - U.T @ Z
+        try:
+            L = np.linalg.cholesky(gap)
+        except np.linalg.LinAlgError:
+            raise TooFar from None
+        if not (L.diagonal() ** 2 >= _LEAST_GAP).all():
+            raise TooFar
+        return np.asarray(rhs / self.diagonal + Z @ np.linalg.solve(gap, Z.T @ rhs))
 
     def _root(self, U: np.ndarray, b: np.ndarray) -> np.ndarray:
         if U.shape[1] <= VERY_FEW_ROWS:
@@ -318,5 +338,5 @@ def times(matrix: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 def _inverse_of_gap(U: np.ndarray, Z: np.ndarray) -> np.ndarray:
-    """(I - U^T Z)^-1, as large as the few columns are many."""
+    """(I - U^T Z)^-1, (m, m) for U and Z of m columns."""
     return np.linalg.inv(np.eye(U.shape[1]) - U.T @ Z)

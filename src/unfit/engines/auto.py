@@ -1,7 +1,7 @@
 """The engine "auto": a GPU or the CPU, by what training and ten requests would cost on each.
 
-    pass      bytes of the rows / bandwidth            on a GPU at least ANSWER, whatever the rows
-    Hessian   2 k n d^2 / rate
+    pass      bytes of the rows / bandwidth; on a CPU at least 4 k n d / rate, on a GPU ANSWER more
+    Hessian   k n d^2 / rate on a CPU, which computes one half; 2 k n d^2 / rate on a GPU
     SGD       epochs (a pass, or on a GPU STEP for each mini-batch if that is more)
 
 Estimates, from sizes and from what is known of the machine; nothing is measured. Small rows stay in

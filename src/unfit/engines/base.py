@@ -346,7 +346,7 @@ def make_engine(
     if (name or engine_name()) == AUTO:
         chosen = chosen_for(rows, n_classes, task or Task())
         reason = chosen.reason
-        name = "sparse" if isinstance(rows, SparseRows) else chosen.engine
+        name = chosen.engine
         log.info("the engine %r was chosen: %s", name, reason)
     make = _maker(rows, name)
     if places is None or places.all():

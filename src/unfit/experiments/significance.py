@@ -20,7 +20,6 @@ import numpy as np
 from unfit.core.metrics import accuracy_disparity
 
 LEVEL = 0.05  # of every single test
-LEAST = 5  # seeds below which no pattern of signs is rare enough
 EXACT = 14  # differences up to which all patterns are counted; a sample of them otherwise
 SAMPLE = 1 << EXACT
 

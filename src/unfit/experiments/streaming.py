@@ -6,7 +6,7 @@ pipeline would tell it, and decides. The steps and the decision are those that t
 policy that retrains now and then does so by Newton's method from the weights at hand, and its
 rehearsal is one unlearning and one such retraining. A method of the paper is prepared for every
 batch; `newton` goes on from the weights at hand, to the tolerance of a refit, and is not. `stream`
-goes to half of the gradient that SGD leaves, which is what its batches are compared with, by
+goes to a tenth of the gradient that SGD leaves, which is what its batches are compared with, by
 whichever of two ways takes fewer passes: FISHER from kept sums (methods.stream), or NEWTON by
 products. `refit` unlearns nothing: every batch is answered by scikit-learn's lbfgs, started from
 the weights before it.

@@ -3,7 +3,7 @@
 A method's file says how it differs, what it is called, which settings of its own it has and what it
 needs of an engine; what methods share (training by Newton or SGD, statistics, noise, mini-batches
 of deleted rows) is here. A package adds a method by an entry point of the group "unfit.methods".
-May know core and engines.base.
+May know core, engines.auto, engines.base and engines.sgd.
 """
 
 from abc import ABC, abstractmethod
@@ -418,7 +418,8 @@ class Method(ABC):
         start: np.ndarray | None = None,
         progress: ProgressCallback | None = None,
     ) -> np.ndarray:
-        """Weights trained by this method's solver, without noise."""
+        """Weights trained by this method's solver, without noise. start: of Newton's method, since
+        SGD starts at random; progress: of SGD, which alone is long."""
         if self.solver == "sgd":
             return self._sgd(data, rng, mask, linear_term, progress)
         return self.minimum(data, mask, linear_term=linear_term, start=start).weights

@@ -28,7 +28,7 @@ _MOST_PASSES = 12
 _PASSES_PER_COLUMN = 1 / 12  # that cost as much as a new Hessian: n d^2 operations, or 4 n d bytes
 
 Gradient = Callable[[np.ndarray], np.ndarray]  # of the rows that remain, (k, d): one pass
-Guide = Sequence[Callable[[np.ndarray], np.ndarray]]  # of each problem: P times a vector
+Solvers = Sequence[Callable[[np.ndarray], np.ndarray]]  # of each problem: P times a vector
 
 
 def price_of_sums(d: int, n: int) -> float:
@@ -37,7 +37,7 @@ def price_of_sums(d: int, n: int) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corrected:
+class Followed:
     """weights (k, d). distance: from the optimum, as a share of their length, as foreseen. passes:
     over the rows that remain. led: whether the guide did it."""
 
@@ -52,11 +52,11 @@ class Correction:
     """fresh: makes a guide at given weights, for when the one at hand does not lead."""
 
     gradient: Gradient
-    guide: Guide
-    fresh: Callable[[np.ndarray], Guide]
+    guide: Solvers
+    fresh: Callable[[np.ndarray], Solvers]
     led: bool = field(default=True, init=False)
 
-    def run(self, start: np.ndarray, of_leaving: np.ndarray) -> Corrected:
+    def run(self, start: np.ndarray, of_leaving: np.ndarray) -> Followed:
         """From weights near an optimum. of_leaving: the gradient of the rows that leave. TooFar
         where the guide leads nowhere, and a new one does not either."""
         step = solved(self.guide, of_leaving)
@@ -81,7 +81,7 @@ class Correction:
             left = size * np.minimum(1.0, _CAREFUL * ratio)
             if np.all(left <= enough):
                 share = float((left / np.maximum(_lengths(weights), _TINY)).max())
-                return Corrected(weights=weights, distance=share, passes=passes, led=self.led)
+                return Followed(weights=weights, distance=share, passes=passes, led=self.led)
             before, first = now, False
         raise TooFar
 
@@ -95,7 +95,7 @@ class Correction:
 _TINY = float(np.finfo(np.float64).tiny)
 
 
-def solved(guide: Guide, rhs: np.ndarray) -> np.ndarray:
+def solved(guide: Solvers, rhs: np.ndarray) -> np.ndarray:
     """P rhs, (k, d)."""
     return np.array([times(v) for times, v in zip(guide, rhs, strict=True)])
 

@@ -1,6 +1,7 @@
 """What FISHER and INFLUENCE share: one Newton-like step per mini-batch of deleted rows.
 
-They differ in the step alone. Statistics kept at the centre make it cost O(m d^2 + d^3);
+They differ in the gradients they step along and in their noise. With statistics kept at the centre
+a step reads the rows that leave and no others, in one of four ways (core.statistics.cheapest);
 where there are none (the second mini-batch, or nobody prepared) a pass over the rows makes them.
 
 Later mini-batches of wide rows take no new Hessian: products with it, guided by the factor of the
@@ -9,7 +10,8 @@ first one, solve for the step to the same precision (core.by_products).
 With `refine` a factor is a guide only, and the weights do not depend on how they were come by. Few
 rows are followed to the optimum (methods.few_rows), at a pass over the rows, or at none where there
 are so many rows that it can be foreseen (methods.foresight). For more of them
-products with the Hessian itself, in float64, bring the step to 1e-10. The inverse from before the
+products with the Hessian itself, in float64, bring the step to 1e-11 of the weights
+(core.factors.Refined). The inverse from before the
 weights moved serves for the next request too, at d times less than a new Hessian.
 """
 
@@ -44,7 +46,7 @@ from unfit.methods.few_rows import (
     ENOUGH,
     FEW_OF_ALL,
     Correction,
-    Guide,
+    Solvers,
     price_of_sums,
     solved,
 )
@@ -333,7 +335,7 @@ class OneStep(Method):
         def gradient(weights: np.ndarray) -> np.ndarray:
             return np.asarray(data.gradient_sum(weights, mask) + ridge * weights)
 
-        def fresh(weights: np.ndarray) -> Guide:
+        def fresh(weights: np.ndarray) -> Solvers:
             return [factor.solve for factor in data.factors(weights, mask, ridge)]
 
         after = self._inverses(state, objective, rows)

@@ -1,14 +1,14 @@
-"""RETRAIN: Newton from the current centre to convergence on the rows that remain.
+"""RETRAIN: Newton from the current centre to convergence on the rows that remain; with the solver
+"sgd", SGD from a random start.
 
-Exact, and the fastest honest way to be exact without anything prepared: the baseline for the others
-and a method in its own right. Publishes w + sigma b, b fresh each time.
+Exact, with nothing prepared: the baseline for the others and a method in its own right. Publishes
+w + sigma b, b fresh each time.
 """
 
 import numpy as np
 
 from unfit.engines.base import Engine
 from unfit.methods.base import Method, State, moved, with_noise
-from unfit.methods.guides import guide_without
 
 
 class Retrain(Method):
@@ -26,11 +26,10 @@ class Retrain(Method):
     ) -> State:
         if len(deleted) == 0:
             return state
-        mask, kept = data.without(deleted), None
+        mask = data.without(deleted)
         if self.solver == "sgd":
             centre = self.optimum(data, rng, mask=mask)
         else:
-            guide, kept = guide_without(state, data, deleted, self.penalty(data))
-            centre = self.minimum(data, mask, start=state.centre, guide=guide).weights
-        centred = moved(state, centre, state.n - len(deleted), kept)
+            centre = self.minimum(data, mask, start=state.centre).weights
+        centred = moved(state, centre, state.n - len(deleted))
         return with_noise(centred, self.perturbed(centre, rng))

@@ -18,7 +18,7 @@ from unfit.store.records import Applied, Decision, NewCertificate, Request, Vers
 from unfit.workspace import purge, unlearning
 from unfit.workspace.certification import EntryMaker, Person
 from unfit.workspace.list_format import Position
-from unfit.workspace.model import Model, warm_up
+from unfit.workspace.model import Model, load_kernels
 from unfit.workspace.requests import (
     Ids,
     Selection,
@@ -126,7 +126,7 @@ def _ready_model(session: Session, watch: Stopwatch) -> Model:
     with watch.phase("open"):
         model = session.open_model()
         with watch.loading_kernels():
-            warm_up(model.method, model.data)
+            load_kernels(model.method, model.data)
         if not model.method.replays:  # a replay does not count them
             watch.count_rows(model.data)
         return session.ready_model()

@@ -375,7 +375,7 @@ def _weights(arrays: Mapping[str, np.ndarray], card: Card) -> np.ndarray:
     return weights
 
 
-def warm_up(method: Method, data: Engine) -> None:
+def load_kernels(method: Method, data: Engine) -> None:
     """Compile or load what a method will call: train, prepare, unlearn and predict once on a few
     rows of the same kind as `data`'s."""
     of_method = (method.name, method.solver, method.refine, method.settings.sigma > 0)

@@ -39,7 +39,7 @@ class _PolicyTable:
     retrain_when: Annotated[
         tuple[Annotated[str, AfterValidator(_known)], ...],
         Field(min_length=1, description=f"any of {', '.join(_RULES)}; or {', '.join(_ALONE)}"),
-    ] = ("disparity",)
+    ] = ("disparity",)  # of files that do not say; `unfit init` writes RETRAIN_WHEN
 
     def keys(self) -> list[str]:
         """The keys to write: those of unfit's policies, and of others that are chosen."""

@@ -52,8 +52,8 @@ from unfit.workspace.model import (
     class_codes,
     engine_of,
     held_out,
+    load_kernels,
     model_arrays,
-    warm_up,
 )
 from unfit.workspace.results import Trained
 from unfit.workspace.session import Session
@@ -185,7 +185,7 @@ class Training:
             self.progress("training", 0, 0)
         method.require(data)
         with watch.loading_kernels():
-            warm_up(method, data)
+            load_kernels(method, data)
         try:
             opened = open_pipeline(
                 method,

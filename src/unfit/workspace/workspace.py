@@ -1,5 +1,6 @@
-"""`unfit.Workspace`: the verbs. Each that changes something takes the writer's lock, recovers from
-whatever happened before, does its work aside, commits in one transaction, and purges."""
+"""`unfit.Workspace`: the verbs. Each that changes the model takes the writer's lock, recovers from
+whatever happened before, does its work aside, commits in one transaction, and purges. `submit`,
+which files a request, and `purge_expired`, which removes old files, do without the lock."""
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

@@ -14,7 +14,9 @@ from unfit.core.kernels.parallel import (
     available_threads,
     meet,
     new_meeting,
+    run_parts,
     run_threads,
+    threads_and_parts,
 )
 from unfit.core.kernels.rows import RowArrays
 from unfit.core.kernels.sums import add_weighted_products
@@ -34,22 +36,42 @@ def solve_corrected(
     rhs: np.ndarray,
     limits: tuple[int, float],
 ) -> np.ndarray:
-    """x (d,) with a residual of at most precision |rhs|; NaN where so many steps do not lead there.
+    """x (d,) with a residual of at most precision |rhs|; NaN where so many steps do not lead there,
+    or what remains is seen not to be positive definite.
 
     inverse: H^-1, symmetric; shift (d,); limits: steps at most, and the precision.
     """
     d, m = len(rhs), leaving[1].shape[1]
+    scale = np.abs(rhs).max(initial=0.0)
+    if scale == 0.0:
+        return np.zeros(d)
     threads = min(available_threads(), 1 + d * (d + m) // _WORTH_A_THREAD)
     parts, found = (np.zeros((threads, d)), np.zeros((threads, d))), np.empty((threads, d))
     bounds, meeting = shares_of_half(d, threads), new_meeting()
-    asked = shift, rhs, np.array([limits[0], limits[1]])
+    asked = shift, rhs / scale, np.array([limits[0], limits[1]])
 
     def body(thread: int) -> None:
         crew = bounds, meeting, thread, threads
         _solve(inverse, leaving, asked, parts, found[thread], crew)
 
     run_threads(body, threads, meeting)
-    return np.asarray(found[0])
+    return np.asarray(scale * found[0])
+
+
+def weighted_product(leaving: WeightedRows, v: np.ndarray) -> np.ndarray:
+    """D v, (d,)."""
+    rows, weights = leaving
+    m = weights.shape[1]
+    threads, parts = threads_and_parts(m * len(v), _WORTH_A_THREAD)
+    sums, nobody = np.zeros((parts, 1, len(v))), np.empty(0, np.intp)
+    asked = np.zeros(1, np.intp), v[None].astype(rows[0].dtype)
+
+    def body(part: int) -> None:
+        chosen = nobody, m * part // parts, m * (part + 1) // parts
+        add_weighted_products(rows, weights, asked, chosen, sums[part])
+
+    run_parts(body, parts, threads)
+    return np.asarray(sums.sum(axis=0)[0])
 
 
 @njit(**KERNEL)
@@ -91,8 +113,6 @@ def _solve(
     arrivals = 0
     x[:] = 0.0
     size = np.sqrt(_dot(rhs, rhs))
-    if size == 0.0:
-        return
     residual, straight = rhs.copy(), rhs.copy()  # straight = H direction
     direction, z, image = np.empty(d), np.empty(d), np.empty(d)
     given, index = np.empty((1, d), rows[0].dtype), np.empty(0, np.intp)
@@ -123,7 +143,10 @@ def _solve(
         _total(images, image)
         for j in range(d):
             image[j] = straight[j] - image[j] - shift[j] * direction[j]
-        length = rz / _dot(direction, image)
+        curvature = _dot(direction, image)
+        if not curvature > 0.0:
+            break
+        length = rz / curvature
         for j in range(d):
             x[j] += length * direction[j]
             residual[j] -= length * image[j]

@@ -32,8 +32,9 @@ def solve_downdated(
 ) -> np.ndarray:
     """x (d,). rows: U (m, d) with rhs as one more row; shift (d,).
 
-    limits: terms at most after the first, what they shrink by at least, and the precision of x,
-    relative. NaN where H - U^T U is not positive definite.
+    limits: terms at most after the first, what they shrink by at least, the precision of x,
+    relative; the least square on the diagonal of the factor of I - U Z^T, and the rounding of
+    u H^-1 u for |u| = 1. NaN where a square is below what is asked, or known no better than that.
     """
     m, d = len(rows) - 1, rows.shape[1]
     if d * d < _WORTH_A_THREAD:  # to ask how many threads there are would take longer
@@ -118,6 +119,11 @@ def _solve(
     if threads > 1:
         meet(meeting, arrivals)
     L = _factor_of_gap(rows, Z)
+    for i in range(m):
+        known = limits[4] * _square(rows[i]) <= limits[3]
+        if not (known and L[i, i] * L[i, i] >= limits[3]):  # NaN is not
+            x[:] = np.nan
+            return
     term, scaled, rounded = Z[m].copy(), np.empty(d), np.empty((1, d), rough.dtype)
     _add_downdate(Z, L, rows[m], term)
     x[:] = term

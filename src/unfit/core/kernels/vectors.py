@@ -93,7 +93,7 @@ def shares_of_half(d: int, threads: int) -> np.ndarray:
     """Rows at which the shares of threads in the upper half of a matrix begin, and d: each has as
     many numbers, and whole groups of four rows."""
     starts = d * (1 - (1 - np.arange(threads) / threads) ** 0.5)
-    return np.append(4 * np.round(starts / 4).astype(np.int64), d)
+    return np.append(np.minimum(4 * np.round(starts / 4).astype(np.int64), d), d)
 
 
 @njit(**KERNEL)
