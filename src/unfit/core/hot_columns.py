@@ -2,9 +2,9 @@
 
 A sum visits the columns of each row wherever they are. Where a few columns have most of the values,
 as words and hashed fields do, these then share a few cache lines. Rows of which all values are the
-same, as one-hot rows of length 1 are, are read without their values. Kept besides the rows: their
-indices, numbered anew, with 16 bits where that is enough. Knows core.sparse_rows,
-core.conjugate_gradients and core.kernels.
+same, as one-hot rows of length 1 are, are read without their values, and their rarest columns last.
+Kept besides the rows: their indices, numbered anew, with 16 bits where that is enough. Knows
+core.sparse_rows, core.conjugate_gradients and core.kernels.
 """
 
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ from unfit.core.kernels.sparse_pairs import (
     collect,
     fill,
     relabel,
+    sort_rows,
     values_of_rows,
 )
 from unfit.core.kernels.sparse_solve import COMPONENTS, Carried, Guide, Vectors, solve_one
@@ -30,6 +31,7 @@ from unfit.core.objective import positive_codes
 from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, shares_of
 
 _SHORT = 1 << 16
+_WORTH_A_THREAD = 1 << 17  # columns
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -82,7 +84,11 @@ class HotColumns:
         run_threads(lambda t: relabel(rows.indices, places, indices, shares[t]), threads)
         of_rows = np.empty(n, rows.data.dtype)
         alike = bool(values_of_rows(rows.indptr, rows.data, of_rows))
-        return cls(rows, places, indices, of_rows if alike else rows.data, alike)
+        if not alike:
+            return cls(rows, places, indices, rows.data, False)
+        parts = shares_of(rows.indptr, 1)
+        run_threads(lambda t: sort_rows(rows.indptr, indices, parts[t]), len(parts))
+        return cls(rows, places, indices, of_rows, True)
 
     @property
     def stored(self) -> Stored:
@@ -204,6 +210,11 @@ class HotColumns:
             self._tables[:] = [tables]
 
     def _collected(self, tables: np.ndarray) -> np.ndarray:
-        out = np.empty(self.rows.d)
-        collect(tables, self.places, out)
+        d = self.rows.d
+        out, threads = np.empty(d), 1 if d < _WORTH_A_THREAD else len(tables)
+
+        def body(t: int) -> None:
+            collect(tables, self.places, out, (d * t // threads, d * (t + 1) // threads))
+
+        run_threads(body, threads)
         return out

@@ -291,8 +291,9 @@ def threads_for(indptr: np.ndarray, vectors: int) -> int:
 def shares_of(indptr: np.ndarray, vectors: int) -> list[Share]:
     """Parts of about as many stored numbers, one a thread."""
     threads = threads_for(indptr, vectors)
-    goals = np.arange(1, threads) * (int(indptr[-1]) / threads)
-    cuts = [0, *np.searchsorted(indptr, goals).tolist(), len(indptr) - 1]
+    goals = [int(indptr[-1]) * t // threads for t in range(1, threads)]
+    found = np.searchsorted(indptr, np.array(goals, indptr.dtype))  # else numpy copies indptr
+    cuts = [0, *found.tolist(), len(indptr) - 1]
     return list(pairwise(cuts))
 
 
