@@ -6,11 +6,13 @@ import gc
 import os
 import threading
 import weakref
+from collections import deque
 
 import numpy as np
 import pytest
 from numba import njit
 
+from unfit.core.kernels import parallel, workers
 from unfit.core.kernels.atomics import CACHE_LINE, zeros_on_lines
 from unfit.core.kernels.parallel import (
     available_threads,
@@ -64,11 +66,14 @@ def test_cores():
 def test_no_thread_runs_on_the_core_of_the_caller():
     core, barred = ctypes.PyDLL(None).sched_getcpu, []
 
-    def body(thread):
-        if thread:
-            barred.append(os.sched_getaffinity(0))
-
     for _ in range(20):
+        both = threading.Barrier(2)
+
+        def body(thread, both=both):
+            if thread:
+                barred.append(os.sched_getaffinity(0))
+            both.wait(10)  # else the caller might do it all
+
         before = core()
         run_threads(body, 2)
         if core() == before:  # else the caller was moved meanwhile
@@ -79,7 +84,8 @@ def test_more_threads_than_cores_may_run_everywhere():
     if not hasattr(os, "sched_getaffinity"):
         pytest.skip("cores cannot be told apart here")
     cores, seen = os.sched_getaffinity(0), []
-    run_threads(lambda t: seen.append(os.sched_getaffinity(0)), len(cores) + 1)
+    everyone = threading.Barrier(len(cores) + 1)
+    run_threads(lambda t: (everyone.wait(10), seen.append(os.sched_getaffinity(0))), len(cores) + 1)
     assert seen == [cores] * (len(cores) + 1)
 
 
@@ -88,9 +94,9 @@ def test_threads_are_kept_and_hold_nothing():
         pass
 
     def used():
-        rows = Rows()
+        rows, both = Rows(), threading.Barrier(2)
         names = []
-        run_threads(lambda t: names.append((threading.get_native_id(), rows)), 2)
+        run_threads(lambda t: (both.wait(10), names.append((threading.get_native_id(), rows))), 2)
         return {thread for thread, _ in names}, weakref.ref(rows)
 
     first, rows = used()
@@ -121,6 +127,73 @@ def test_no_call_is_lost_whether_threads_look_for_work_or_sleep(callers):
     assert (done == 400).all()
 
 
+class NeverBegins(workers.Worker):
+    """As if its core were taken for good."""
+
+    def __init__(self):
+        self._wake, self._work, self._cores, self._thread = threading.Lock(), None, None, 0
+        self.state, self.rounds = np.ones(1, np.int64), np.zeros(1, np.int64)
+
+
+@pytest.fixture
+def one_never_begins(monkeypatch):
+    """The first thread of every call that is asked for one."""
+    kept, asked = workers.borrowed, []
+
+    def borrowed():
+        asked.append(1)
+        return NeverBegins() if len(asked) == 1 else kept()
+
+    monkeypatch.setattr(workers, "_idle", deque())
+    monkeypatch.setattr(workers, "_LATE", 1000)
+    monkeypatch.setattr(parallel, "borrowed", borrowed)
+    monkeypatch.setattr(parallel, "cores_beside_caller", lambda threads: None)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_caller_does_what_nobody_has_begun(one_never_begins, threads):
+    seen = {}
+    run_threads(lambda t: seen.update({t: threading.get_native_id()}), threads)
+    assert sorted(seen) == list(range(threads))
+    assert seen[0] == seen[1] == threading.get_native_id()
+
+
+def test_what_nobody_has_begun_is_left_where_the_caller_fails(one_never_begins):
+    seen = []
+
+    def body(thread):
+        seen.append(thread)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_threads(body, 2)
+    assert 0 in seen
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_one_thread_does_all_where_others_cannot_meet_it(one_never_begins, threads):
+    meeting, done, seen = new_meeting(), [], np.zeros((10, threads), np.int64)
+
+    def alone():
+        done.append(seen[:, 1].copy())
+
+    def body(thread):
+        take_turns(meeting, seen, thread, threads, 10)
+
+    run_threads(body, threads, meeting, alone)
+    assert len(done) == 1
+    assert not seen[:, 0].any()
+    assert not done[0].any()
+
+
+def test_threads_that_begin_meet():
+    meeting, seen = new_meeting(), np.zeros((10, 2), np.int64)
+    late = []
+    body = lambda t: take_turns(meeting, seen, t, 2, 10)  # noqa: E731
+    run_threads(body, 2, meeting, lambda: late.append(1))
+    assert late or (seen == 1).all()
+
+
 def test_callers_at_the_same_time_do_not_share_a_thread():
     meeting, seen = threading.Barrier(4), []
 
@@ -141,8 +214,8 @@ def test_a_child_process_has_threads_of_its_own():
     run_threads(lambda t: None, 2)
     child = os.fork()
     if child == 0:
-        seen = set()
-        run_threads(lambda t: seen.add(threading.get_native_id()), 2)
+        seen, both = set(), threading.Barrier(2)
+        run_threads(lambda t: (both.wait(10), seen.add(threading.get_native_id())), 2)
         os._exit(0 if len(seen) == 2 else 1)
     assert os.waitpid(child, 0)[1] == 0
 

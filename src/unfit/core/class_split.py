@@ -137,7 +137,13 @@ class SplitFactor(Factor):
             shared = vectors, parts, meeting, t, threads
             met[t] = solve_split(self.rows.arrays, mine, system, rhs, precision, shared)
 
-        run_threads(body, threads, meeting)
+        def alone() -> None:
+            shared = np.zeros((3, d)), np.zeros((1, d)), meeting, 0, 1
+            whole = self.index, self.weights, 0, m
+            met[:] = solve_split(self.rows.arrays, whole, system, rhs, precision, shared)
+            vectors[0] = shared[0][0]
+
+        run_threads(body, threads, meeting, alone)
         if not met.all():
             raise TooFar
         return np.asarray(vectors[0])

@@ -72,6 +72,16 @@ def compare_and_set(number, expected, value):
 
 
 @njit(nogil=True, cache=True)
+def spin_until(number, least, most, spins):
+    """Whether number[0] came to be from `least` to `most` within so many looks. The core is not
+    yielded: whoever has it next may keep it for milliseconds."""
+    for _ in range(spins):  # noqa: SIM110  # numba compiles no generator
+        if least <= read(number) <= most:
+            return True
+    return False
+
+
+@njit(nogil=True, cache=True)
 def wait_for(number, least, yields):
     """Whether number[0] came to be `least` or more while the core was yielded so many times."""
     for _ in range(yields):

@@ -46,16 +46,24 @@ def solve_corrected(
     if scale == 0.0:
         return np.zeros(d)
     threads = min(available_threads(), 1 + d * (d + m) // _WORTH_A_THREAD)
-    parts, found = (np.zeros((threads, d)), np.zeros((threads, d))), np.empty((threads, d))
-    bounds, meeting = shares_of_half(d, threads), new_meeting()
+    found, meeting = np.empty((threads, d)), new_meeting()
+    parts, bounds = _room(threads, d), shares_of_half(d, threads)
     asked = shift, rhs / scale, np.array([limits[0], limits[1]])
 
     def body(thread: int) -> None:
         crew = bounds, meeting, thread, threads
         _solve(inverse, leaving, asked, parts, found[thread], crew)
 
-    run_threads(body, threads, meeting)
+    def alone() -> None:
+        crew = shares_of_half(d, 1), meeting, 0, 1
+        _solve(inverse, leaving, asked, _room(1, d), found[0], crew)
+
+    run_threads(body, threads, meeting, alone)
     return np.asarray(scale * found[0])
+
+
+def _room(threads: int, d: int) -> Parts:
+    return np.zeros((threads, d)), np.zeros((threads, d))
 
 
 def weighted_product(leaving: WeightedRows, v: np.ndarray) -> np.ndarray:

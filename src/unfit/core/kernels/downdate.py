@@ -48,7 +48,10 @@ def solve_downdated(
     def body(thread: int) -> None:
         _solve(inverses, asked, shared, (found[thread], meeting, thread, threads))
 
-    run_threads(body, threads, meeting)
+    def alone() -> None:
+        _solve(inverses, asked, shared, (found[0], meeting, 0, 1))
+
+    run_threads(body, threads, meeting, alone)
     return np.asarray(found[0])
 
 

@@ -84,9 +84,16 @@ def blas_for(d: int) -> Iterator[None]:
 
 
 def run_threads(
-    body: Callable[[int], None], threads: int, meeting: np.ndarray | None = None
+    body: Callable[[int], None],
+    threads: int,
+    meeting: np.ndarray | None = None,
+    alone: Callable[[], None] | None = None,
 ) -> None:
     """Run body(0) .. body(threads - 1) at the same time, body(0) in the calling thread.
+
+    A thread may find its core taken, for milliseconds. Where threads do not meet, the caller does
+    in the end what nobody has begun. Where they do, `alone`, which does all of it in one thread,
+    runs instead of body if somebody does not begin before long; without it, the others wait.
 
     A thread that fails (Ctrl-C may strike before the kernel starts) opens the barrier for good, so
     that the others run out instead of waiting for it; the failure is raised once all are done.
@@ -106,19 +113,27 @@ def run_threads(
 
     cores = cores_beside_caller(threads)
     running: list[Task] = []
-    whole = False
+    whole = late = False
     try:
         for thread in range(1, threads):
             running.append(borrowed().begin(partial(guarded, thread), cores))
-        guarded(0)
+        late = alone is not None and not all(task.begins() for task in running)
+        if not late:
+            guarded(0)
         whole = True
     finally:
-        if not whole and meeting is not None:  # Ctrl-C struck before the kernel was entered
+        if meeting is not None and (late or not whole):  # Ctrl-C struck before the kernel, perhaps
             meeting[0] = 1 << 62
-        for task in running:
-            task.wait()
+        for thread, task in enumerate(running, 1):
+            if (meeting is None or late or not whole) and task.take_back():
+                if whole and not late:
+                    guarded(thread)
+            else:
+                task.wait()
     if failures:
         raise failures[0]
+    if late and alone is not None:
+        alone()
 
 
 def threads_and_parts(work: int, worth_a_thread: int) -> tuple[int, int]:

@@ -8,8 +8,11 @@ they run on is left to the scheduler.
 
 To wake a thread that sleeps takes as long as a product of some hundred columns. So whoever waits,
 a thread for its next work or a caller for the threads beside it, first looks for a while (a tenth
-of a millisecond or so), yielding its core to whoever wants it, and only then sleeps. Threads of
-BLAS look for tens of milliseconds and yield to nobody.
+of a millisecond or so), yielding its core to whoever wants it, and only then sleeps.
+
+Threads of BLAS look for tens of milliseconds after they have worked, and Linux lets a thread that
+wants their core wait for the end of their time slice, 4 ms. So work that nobody has begun can be
+taken back: who calls does it then, instead of waiting for a thread that cannot run.
 """
 
 import ctypes
@@ -22,11 +25,20 @@ from typing import Any
 
 import numpy as np
 
-from unfit.core.kernels.atomics import CACHE_LINE, compare_and_set, wait_for, zeros_on_lines
+from unfit.core.kernels.atomics import (
+    CACHE_LINE,
+    compare_and_set,
+    spin_until,
+    wait_for,
+    zeros_on_lines,
+)
 
 Work = Callable[[], None]
 _LOOKS = 200  # before it sleeps: 0.6 microseconds each, or longer where cores are busy
-_ASLEEP, _LOOKING, _CALLED = 0, 1, 2
+_SPINS = 30_000  # looks without yielding the core: some tens of microseconds
+_LATE = 100_000  # the same, after which a thread is given up: longer than it takes to wake one
+_ASLEEP, _LOOKING, _CALLED = 0, 1, 2  # and more: called for that round
+_FOREVER = 1 << 62
 
 _idle: deque["Worker"] = deque()
 if hasattr(os, "register_at_fork"):  # threads are not copied into a child process
@@ -46,16 +58,27 @@ def _number() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Task:
-    """Work that a thread does. done: released when it is; before that `rounds`, which counts what
-    the thread has done, comes to `round`."""
+    """Work that a thread does. done: released when it is; before that `rounds` of the worker, which
+    counts what it has done, comes to `round`. Until it is begun, the worker's state says for which
+    round it is called, so that nobody takes back what others have asked for since."""
 
+    worker: "Worker"
     done: LockType
-    rounds: np.ndarray
     round: int
 
     def wait(self) -> None:
-        wait_for(self.rounds, self.round, _LOOKS)
+        rounds = self.worker.rounds
+        if not spin_until(rounds, self.round, _FOREVER, _SPINS):
+            wait_for(rounds, self.round, _LOOKS)
         self.done.acquire()
+
+    def begins(self) -> bool:
+        """Whether the thread begins before long."""
+        return bool(spin_until(self.worker.state, _ASLEEP, _LOOKING, _LATE))
+
+    def take_back(self) -> bool:
+        """Whether the thread had not begun; then it will not."""
+        return self.worker.take_back(self.round)
 
 
 class Worker:
@@ -66,8 +89,8 @@ class Worker:
         self._work: tuple[Work, LockType] | None = None
         self._cores: frozenset[int] | None = None  # those it is held to; None: all
         self._thread = 0
-        self._state, self._rounds = _number(), _number()
-        self._state[0] = _LOOKING
+        self.state, self.rounds = _number(), _number()
+        self.state[0] = _LOOKING
         for lock in (self._wake, started):
             lock.acquire()
 
@@ -75,10 +98,12 @@ class Worker:
             self._thread = get_native_id()
             started.release()
             while True:
-                called = wait_for(self._state, _CALLED, _LOOKS)
-                if not called and compare_and_set(self._state, _LOOKING, _ASLEEP):
+                called = wait_for(self.state, _CALLED, _LOOKS)
+                if not called and compare_and_set(self.state, _LOOKING, _ASLEEP):
                     self._wake.acquire()
-                self._do()
+                call = int(self.state[0])
+                if call >= _CALLED and compare_and_set(self.state, call, _LOOKING):
+                    self._do()  # else it was taken back
 
         start_new_thread(serve, ())
         started.acquire()
@@ -87,12 +112,11 @@ class Worker:
         """In a frame of its own: no row is held by a thread that waits."""
         assert self._work is not None
         (work, done), self._work = self._work, None
-        self._state[0] = _LOOKING
         work()
         del work
+        self.rounds[0] += 1
         _idle.append(self)
         done.release()
-        self._rounds[0] += 1
 
     def begin(self, work: Work, cores: frozenset[int] | None) -> Task:
         """Have it done on one of these cores. The work must not raise."""
@@ -104,12 +128,21 @@ class Worker:
                 pass
         done = allocate_lock()
         done.acquire()
-        task = Task(done, self._rounds, int(self._rounds[0]) + 1)
+        task = Task(self, done, int(self.rounds[0]) + 1)
         self._work = work, done
-        if not compare_and_set(self._state, _LOOKING, _CALLED):  # it sleeps
-            self._state[0] = _CALLED
+        if not compare_and_set(self.state, _LOOKING, _CALLED + task.round):  # it sleeps
+            self.state[0] = _CALLED + task.round
             self._wake.release()
         return task
+
+    def take_back(self, number: int) -> bool:
+        """Whether the work of a round had not begun. A thread that was woken for it finds nothing
+        to do."""
+        if not compare_and_set(self.state, _CALLED + number, _LOOKING):
+            return False
+        self._work = None
+        _idle.append(self)
+        return True
 
 
 def borrowed() -> Worker:
