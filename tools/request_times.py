@@ -35,7 +35,11 @@ lengths = np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 longest = np.argsort(-lengths, kind="stable")
 order = np.random.default_rng(0).permutation(n)
 large = entry.volumes[-1]
-requests = {"1 row": order[:1], "1 %": order[: n // 100], f"{100 * large:g} % informed": longest[: int(large * n)]}
+requests = {
+    "1 row": order[:1],
+    "1 %": order[: n // 100],
+    f"{100 * large:g} % informed": longest[: int(large * n)],
+}
 for method in ("fisher", "influence"):
     clf = unfit.LogisticRegression(method, fit_intercept=entry.intercept, random_state=0).fit(X, y)
     clf.prepare()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from unfit.core import factors
 from unfit.core.factors import Inverse, Spectrum, TooFar
 from unfit.core.kernels import corrected, downdate
 from unfit.core.kernels.downdate import solve_downdated
@@ -41,6 +42,43 @@ def test_few_rows_leave(threads: int, d: int, m: int) -> None:
         found = Inverse.of(hessian).without(U, shift, m / N).solve(rhs)
         expected = np.linalg.solve(without(hessian, U, shift), rhs)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("m", [1, 2, 5])
+@pytest.mark.parametrize("intercept_too", [True, False])
+@pytest.mark.parametrize("weight", [1.0, 0.3, 0.0])
+def test_the_ridge_of_one_row_may_be_away_already(
+    threads: int, m: int, intercept_too: bool, weight: float
+) -> None:
+    """weight: of the rows that leave, where one of mean weight is away."""
+    hessian, U, rhs = problem(130, m, seed=m)
+    covered = np.ones(130)
+    covered[-1] = intercept_too
+    hessian -= np.diag(LAM * N * (1 - covered))
+    one, shift = LAM * covered, LAM * weight * m * covered
+    inverse = Inverse.of(hessian, one, 1 / (N - 1))
+    np.testing.assert_allclose(inverse.inverse @ (hessian - np.diag(one)), np.eye(130), atol=1e-9)
+    expected = np.linalg.solve(without(hessian, U, shift), rhs)
+    found = inverse.without(U, shift, weight * m / N).solve(rhs)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
+    rows = Rows(U, np.zeros(m, np.int32), False, LOGISTIC)
+    found = inverse.corrected((rows.arrays, np.ones((1, m))), shift, 1e-11).solve(rhs)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9 * np.abs(expected).max())
+
+
+def test_one_row_is_solved_without_by_one_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    hessian, U, rhs = problem(64, 1, seed=4)
+    asked = []
+
+    def solve(inverses, rows, shift, limits):  # type: ignore[no-untyped-def]
+        asked.append(limits[0])
+        return solve_downdated(inverses, rows, shift, limits)
+
+    monkeypatch.setattr(factors, "solve_downdated", solve)
+    for kept in (Inverse.of(hessian, LAM, 1 / (N - 1)), Inverse.of(hessian)):
+        found = kept.without(U, LAM, 1 / N).solve(rhs)
+        np.testing.assert_allclose(found, np.linalg.solve(without(hessian, U, LAM), rhs), rtol=1e-8)
+    assert asked[0] == 0 < asked[1]
 
 
 def test_every_thread_comes_to_the_same(threads: int) -> None:

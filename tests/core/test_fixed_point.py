@@ -38,8 +38,8 @@ def test_a_step_is_that_of_the_sums_over_what_remains(d: int, k: int, intercept:
         left = Statistics.of_rows(taken(rows, np.flatnonzero(~gone)), W, Penalty(L2))
         were = Statistics.of_rows(taken(rows, np.flatnonzero(gone)), W, Penalty(L2))
         np.testing.assert_allclose(point.now, left.gradient_sum, rtol=1e-9, atol=1e-11)
-        # The shift of the ridge is left out where there are many columns.
-        shift = 0.0 if point.narrow else L2 * int(gone.sum())
+        # The shift of the ridge is left out where there are many columns, but for that of one row.
+        shift = 0.0 if point.narrow else L2 * (int(gone.sum()) - 1)
         hessian = left.hessian_sum + shift * np.eye(W.shape[1])
         for remaining, deleted in ((-1.0, 0.0), (0.0, 1.0)):
             target = remaining * left.gradient_sum + deleted * were.gradient_sum

@@ -102,21 +102,42 @@ class Cholesky(Factor):
 
 @dataclass(frozen=True)
 class Inverse(Kept):
-    """H^-1 itself; a float32 copy serves where only a correction is wanted."""
+    """(H - ahead I)^-1 itself; a float32 copy serves where only a correction is wanted.
+
+    ahead: the ridge of one row, which leaves with the first one anyway. Without that, a request of
+    one row would need a series, at two more readings of the inverse. For n rows the difference is
+    1 / n at most, relative (share is a bound of |ahead (H - ahead I)^-1|), which is nothing where
+    the inverse serves as a guide.
+    """
 
     hessian: np.ndarray
     inverse: np.ndarray
     rough: np.ndarray
+    ahead: Ridge = 0.0
+    share: float = 0.0
 
     @classmethod
-    def of(cls, hessian: np.ndarray) -> "Inverse":
-        factor = Cholesky.of(hessian)
-        if len(hessian) <= _SMALL:
-            inverse = np.linalg.inv(hessian)
+    def of(cls, hessian: np.ndarray, ahead: Ridge = 0.0, share: float = 0.0) -> "Inverse":
+        left = hessian
+        if np.any(ahead):
+            left = hessian.copy()
+            left.ravel()[:: len(left) + 1] -= ahead
+        factor = Cholesky.of(left)
+        if len(left) <= _SMALL:
+            inverse = np.linalg.inv(left)
         else:
             inverse = lapack.dpotri(factor.lower.T, lower=0, overwrite_c=1)[0]
         inverse = np.triu(inverse) + np.triu(inverse, 1).T
-        return cls(hessian, inverse, inverse.astype(np.float32))
+        return cls(hessian, inverse, inverse.astype(np.float32), ahead, share)
+
+    def beyond(self, shift: Ridge, contraction: float) -> tuple[Ridge, float]:
+        """What a shift takes away besides what is away already, and a bound of that times the
+        inverse; contraction: of |shift H^-1|."""
+        largest = float(np.max(self.ahead))
+        if largest == 0.0:
+            return shift, contraction
+        more = shift - self.ahead
+        return more, self.share * float(np.max(np.abs(more))) / largest
 
     @property
     def fits_float32(self) -> bool:
@@ -139,7 +160,8 @@ class Inverse(Kept):
         return Corrected(self, leaving, shift, precision)
 
     def downdated(self, U: np.ndarray, shift: Ridge) -> "Inverse":
-        """About H - U^T U - shift I for a few rows U: a guide, not to be solved with alone."""
+        """About H - U^T U - shift I for a few rows U: a guide, not to be solved with alone, since
+        the inverse is still that of H - U^T U - ahead I."""
         columns = U.T.astype(np.float64)
         Z = times(self.inverse, columns)
         inverse = self.inverse + Z @ (_inverse_of_gap(columns, Z) @ Z.T)
@@ -148,7 +170,7 @@ class Inverse(Kept):
         return Inverse(hessian, inverse, inverse.astype(np.float32))
 
     def solve(self, v: np.ndarray) -> np.ndarray:
-        """H^-1 v, for a vector (d,) or columns (d, m)."""
+        """About H^-1 v, for a vector (d,) or columns (d, m)."""
         return times(self.inverse, v) if v.ndim > 1 else np.asarray(self.inverse @ v)
 
     def product(self, v: np.ndarray) -> np.ndarray:
@@ -170,10 +192,11 @@ class Inverse(Kept):
 class DowndatedInverse(Factor):
     """H - U^T U - shift I from H^-1, by Woodbury, for a few rows U.
 
-    P = H - U^T U has P^-1 = H^-1 + Z^T K^-1 Z with Z = U H^-1 and K = I - U Z^T. The shift has full
-    rank; x = P^-1 rhs + shift P^-1 P^-1 rhs + ..., where each term is smaller than the one before
-    by m / n at least, since P >= lam n I and shift = lam m. So the later terms may be rough where
-    the rows are float32's or the factor is small. No BLAS: a pass over the rows may come next.
+    P = H - U^T U has P^-1 = H^-1 + Z^T K^-1 Z with Z = U H^-1 and K = I - U Z^T. The shift (less
+    what H^-1 is already without) has full rank; x = P^-1 rhs + shift P^-1 P^-1 rhs + ..., where
+    each term is smaller than the one before by m / n at least, since P >= lam n I and
+    shift = lam m. So the later terms may be rough where the rows are float32's or the factor is
+    small. No BLAS: a pass over the rows may come next.
     `solve` raises TooFar where the rows have nearly all of the curvature somewhere.
     """
 
@@ -185,10 +208,12 @@ class DowndatedInverse(Factor):
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
         inverses = self.base.inverse, self.base.rough if self.rough else self.base.inverse
-        shift = _on_each_column(self.shift, len(rhs))
-        terms = _MAX_STEPS if shift.any() else 0  # 0: of a penalty that stays when rows leave
+        more, contraction = self.base.beyond(self.shift, self.contraction)
+        shift = _on_each_column(more, len(rhs))
+        # 0: of the ridge of one row, and of a penalty that stays when rows leave.
+        terms = _MAX_STEPS if shift.any() else 0
         rows = np.concatenate([self.U, rhs[None]])
-        limits = np.array([terms, self.contraction, _PRECISION, _LEAST_GAP, self.base.rounding])
+        limits = np.array([terms, contraction, _PRECISION, _LEAST_GAP, self.base.rounding])
         x = solve_downdated(inverses, rows, shift, limits)
         if np.isnan(x[0]):
             raise TooFar
@@ -216,7 +241,8 @@ class Corrected(Factor):
     precision: float
 
     def solve(self, rhs: np.ndarray) -> np.ndarray:
-        shift, limits = _on_each_column(self.shift, len(rhs)), (_MAX_STEPS, self.precision)
+        shift = _on_each_column(self.shift - self.base.ahead, len(rhs))
+        limits = _MAX_STEPS, self.precision
         x = solve_corrected(self.base.inverse, self.leaving, shift, rhs, limits)
         if np.isnan(x[0]):
             raise TooFar

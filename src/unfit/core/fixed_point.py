@@ -10,10 +10,10 @@ has left since taken as one batch:
 Z and K grow by one product P x for every row that leaves, and y changes by one with the gradient of
 these rows, which is all that a request costs.
 When many have left, P itself is brought up to date, P + Z^T K^-1 Z, and a new list begins. The
-shift l2 m I is left out: what that leaves of the gradient, l2 m |step|, is small beside the rest,
-and is seen by whoever measures. P may be float32, at half the traffic, which leaves less than
-`ROUGH` of the gradient it is applied to. Where there are few columns, sums are reduced and solved
-with.
+shift l2 m I is left out, but for that of one row (core.factors.Inverse): what that leaves of the
+gradient, l2 m |step|, is small beside the rest, and is seen by whoever measures. P may be float32,
+at half the traffic, which leaves less than `ROUGH` of the gradient it is applied to. Where there
+are few columns, sums are reduced and solved with.
 
 The step is as wrong as the curvature has changed over it, which grows with the square of its
 length. `energy` = step.H step measures that length: whoever has measured a residual at one energy

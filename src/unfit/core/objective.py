@@ -20,6 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from unfit.core.kernels.atomics import CACHE_LINE
+from unfit.core.kernels.bits import add_bits, no_bits
 from unfit.core.kernels.narrow import narrow, sums_of_narrow_rows
 from unfit.core.kernels.parallel import available_threads, run_parts, run_threads, threads_and_parts
 from unfit.core.kernels.rows import RowArrays
@@ -31,6 +32,7 @@ from unfit.core.predictions import margins
 BLOCK_BYTES = 2 << 20  # a block of scaled rows: it stays in the cache,
 BLOCK_ROWS = 2048  # unless rows are so long that SYRK would starve
 _WORTH_A_THREAD = 1 << 18  # multiply-adds
+_PLACES_PER_SORTED = 4096  # places for each of those that are sorted sooner than put into a set
 _MOST = 0.95  # of the rows, below which a product is worth an index of them
 _INDEXED = 1 << 20  # rows whose numbers are written down at a time
 _UNWEIGHTED = np.zeros(0)
@@ -159,24 +161,12 @@ def check_index(index: np.ndarray, n: int) -> None:
         raise IndexError(f"rows {index.min()} to {index.max()} of {n}")
 
 
-def few_of(places: np.ndarray, n: int) -> bool:
-    """Whether it takes less to sort so many places below n than to make a mask of them."""
-    return len(places) < n // 64
-
-
-def mask_of(places: np.ndarray, n: int) -> np.ndarray:
-    """True at some places below n."""
-    mask = np.zeros(n, np.bool_)
-    mask[places] = True
-    return mask
-
-
 def all_different(places: np.ndarray, n: int) -> bool:
     """Whether no place below n is there twice."""
-    if few_of(places, n):
+    if len(places) < n // _PLACES_PER_SORTED:
         ordered = np.sort(places)
         return not (ordered[1:] == ordered[:-1]).any()
-    return int(np.count_nonzero(mask_of(places, n))) == len(places)
+    return int(add_bits(places, no_bits(n))) == 0
 
 
 def gathered(X: np.ndarray, index: np.ndarray) -> np.ndarray:

@@ -106,8 +106,18 @@ class Statistics:
 
     def with_factors(self, roots: bool) -> "Statistics":
         """With a factor of every Hessian: spectra if roots will be wanted and d allows it."""
-        kind = Spectrum if self.wants_spectra(roots) else Inverse
-        return replace(self, factors=[kind.of(h) for h in self.hessian_sum])
+        if self.wants_spectra(roots):
+            return replace(self, factors=[Spectrum.of(h) for h in self.hessian_sum])
+        ahead, share = self.ridge_of_one
+        return replace(self, factors=[Inverse.of(h, ahead, share) for h in self.hessian_sum])
+
+    @property
+    def ridge_of_one(self) -> tuple[Ridge, float]:
+        """The ridge that leaves with a row of mean weight, and what share of the rest it is."""
+        if self.n < 2:
+            return 0.0, 0.0
+        mean = self.total_weight / self.n
+        return self.penalty.leaving(mean, self.weights.shape[1]), 1.0 / (self.n - 1)
 
     def wants_spectra(self, roots: bool) -> bool:
         """Whether spectra serve better than inverses; roots: whether roots will be wanted."""

@@ -18,7 +18,7 @@ from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.columns import emptied, first_witnesses
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import VECTOR
-from unfit.core.objective import Products, Rows, few_of, longest_square, mask_of
+from unfit.core.objective import Products, Rows, longest_square
 from unfit.core.packed_rows import Packing
 from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout, power_of_two_above
@@ -90,8 +90,8 @@ class CpuEngine(Engine):
         if self._witnesses is None:
             self._witnesses = np.empty(self.rows.X.shape[1], np.intp)
             first_witnesses(self.rows.X, counts, self._witnesses)
-        found, leaving = np.empty(len(self._witnesses), np.intp), searchable(rows, len(counts))
-        return found[: emptied(self.rows.X, counts, leaving, self._witnesses, found)]
+        found = np.empty(len(self._witnesses), np.intp)
+        return found[: emptied(self.rows.X, counts, rows, self._witnesses, found)]
 
     def sums_of(self, W: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return deleted_sums.sums_of_rows(self.rows, rows, W)
@@ -191,13 +191,6 @@ class CpuEngine(Engine):
 
     sgd = staticmethod(sgd.train_sgd)
     replay = staticmethod(replay.replay)
-
-
-def searchable(places: np.ndarray, n: int) -> np.ndarray:
-    """Different places below n, sorted; as a mask where they are many, which takes a tenth."""
-    if few_of(places, n):
-        return np.sort(places)
-    return mask_of(places, n)
 
 
 def padded_width(rows: Rows) -> int:

@@ -1,16 +1,16 @@
 """Which columns of dense rows somebody still has a value in.
 
-For each column a witness is kept: a row that counts and has a value there. Rows only leave, so that
-the search for another witness goes on where the last one was found, and all searches together read
-a column once.
+For each column a witness is kept: a row that counts and has a value there. The search for another
+one goes on where the last one was found, so that all searches together read a column about twice.
 """
 
 import numpy as np
 from numba import njit
-from numba.core import types
-from numba.extending import overload
 
+from unfit.core.kernels.bits import add_bits, has_bit
 from unfit.core.kernels.parallel import KERNEL
+
+_FLAGS = 16  # for each column
 
 
 @njit(**KERNEL)
@@ -38,21 +38,26 @@ def first_witnesses(X: np.ndarray, counts: np.ndarray, witnesses: np.ndarray) ->
                 at += 1
 
 
-def _holds(places: np.ndarray, i: int) -> bool:
-    """Whether a row is among sorted places, or in a mask; in compiled code only."""
-    raise NotImplementedError
-
-
-@overload(_holds, jit_options={"error_model": "numpy"})
-def _choose_holds(places, i):  # type: ignore[no-untyped-def]  # numba calls it with types
-    if places.dtype == types.boolean:
-        return lambda places, i: places[i]
-
-    def found(places, i):  # type: ignore[no-untyped-def]
-        at = np.searchsorted(places, i)
-        return at < places.size and places[at] == i
-
-    return found
+@njit(**KERNEL)
+def _all_stay(counts: np.ndarray, leaving: np.ndarray, witnesses: np.ndarray) -> bool:
+    """Whether every witness counts and none is among the rows that leave, in any order: then no
+    column is emptied. Rows are looked up in a table of flags, where few of them seem to be known.
+    """
+    n, size = counts.size, 1
+    while size < _FLAGS * witnesses.size:
+        size *= 2
+    flags = np.zeros(size, np.bool_)
+    for w in witnesses:
+        if w >= n or (w >= 0 and not counts[w]):
+            return False
+        if w >= 0:
+            flags[w & (size - 1)] = True
+    for i in leaving:
+        if flags[i & (size - 1)]:
+            for w in witnesses:
+                if w == i:
+                    return False
+    return True
 
 
 @njit(**KERNEL)
@@ -60,25 +65,31 @@ def emptied(
     X: np.ndarray, counts: np.ndarray, leaving: np.ndarray, witnesses: np.ndarray, out: np.ndarray
 ) -> int:
     """out[: found] = the columns in which somebody had a value once and nobody has when the rows
-    `leaving` have left: sorted places, or a mask over the rows. A witness among these stays one,
-    since a request may be given up; where nobody counts even before it, n stands for one.
+    `leaving` have left. A witness among these gives way to one that stays; if the request is given
+    up, it is found again, since the search begins anew at the first row. Where nobody counts even
+    before it, n stands for a witness.
     """
     n, p, found = X.shape[0], X.shape[1], 0
+    if _all_stay(counts, leaving, witnesses):
+        return found
+    bits = np.zeros((n >> 6) + 1, np.uint64)
+    add_bits(leaving, bits)
     for j in range(p):
-        i = witnesses[j]
-        if i < 0:
+        first = witnesses[j]
+        if first < 0:
             continue
-        known = False  # whether anybody counts there as yet
-        while i < n:
+        counted, stays = n, False  # anybody who counts as yet; whether he stays
+        for step in range(n if first < n else 0):
+            i = first + step
+            i = i if i < n else i - n
             if counts[i] and X[i, j] != 0:
-                if not known:
-                    witnesses[j], known = i, True
-                if not _holds(leaving, i):
+                stays = not has_bit(bits, i)
+                if stays or counted == n:
+                    counted = i
+                if stays:
                     break
-            i += 1
-        if not known:
-            witnesses[j] = n
-        if i == n:
+        witnesses[j] = counted
+        if not stays:
             out[found] = j
             found += 1
     return found

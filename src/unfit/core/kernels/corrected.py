@@ -3,19 +3,26 @@
 Conjugate gradients with H^-1 as guide. D, the Hessian of the rows that leave, is known by its
 products, each a reading of these rows. The preconditioned residual z = H^-1 r has H z = r, so that
 products with H come by the same recurrence as the directions, for nothing. Threads share rows and
-matrix, and meet twice a step; what is as short as a vector each computes for itself.
+matrix (kernels.helpers); what is as short as a vector is computed by the one that leads.
 """
 
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.helpers import (
+    finish_part,
+    new_board,
+    next_part,
+    open_step,
+    parts_of,
+    wait_for_parts,
+    wait_for_step,
+)
 from unfit.core.kernels.parallel import (
     KERNEL,
     available_threads,
-    meet,
-    new_meeting,
     run_parts,
-    run_threads,
+    run_with_helpers,
     threads_and_parts,
 )
 from unfit.core.kernels.rows import RowArrays
@@ -25,8 +32,10 @@ from unfit.core.kernels.vectors import add_half_product, shares_of_half
 _WORTH_A_THREAD = 1 << 18  # numbers of the matrix and of the rows
 
 WeightedRows = tuple[RowArrays, np.ndarray]  # rows, and the curvature of each as (1, m)
-# Of all threads: D times a direction and H^-1 times a residual, both (threads, d).
-Parts = tuple[np.ndarray, np.ndarray]
+# What products are asked of: a residual (d,), by H^-1, and a direction (1, d), by D, as rows are
+# stored; and what they came to, both (parts, d).
+Shared = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+_BY_INVERSE, _BY_ROWS = 0, 1  # which of them a step is about
 
 
 def solve_corrected(
@@ -46,24 +55,19 @@ def solve_corrected(
     if scale == 0.0:
         return np.zeros(d)
     threads = min(available_threads(), 1 + d * (d + m) // _WORTH_A_THREAD)
-    found, meeting = np.empty((threads, d)), new_meeting()
-    parts, bounds = _room(threads, d), shares_of_half(d, threads)
-    asked = shift, rhs / scale, np.array([limits[0], limits[1]])
-
-    def body(thread: int) -> None:
-        crew = bounds, meeting, thread, threads
-        _solve(inverse, leaving, asked, parts, found[thread], crew)
-
-    def alone() -> None:
-        crew = shares_of_half(d, 1), meeting, 0, 1
-        _solve(inverse, leaving, asked, _room(1, d), found[0], crew)
-
-    run_threads(body, threads, meeting, alone)
-    return np.asarray(scale * found[0])
-
-
-def _room(threads: int, d: int) -> Parts:
-    return np.zeros((threads, d)), np.zeros((threads, d))
+    x, residual, board = np.zeros(d), rhs / scale, new_board(threads)
+    parts = parts_of(board)
+    direction = np.empty((1, d), leaving[0][0].dtype)
+    shared = residual, direction, np.empty((parts, d)), np.empty((parts, d))
+    bounds = shares_of_half(d, parts)
+    asked = shift, float(limits[0]), limits[1]
+    run_with_helpers(
+        lambda: _solve(inverse, leaving, asked, shared, x, (bounds, board)),
+        lambda: _help(inverse, leaving, shared, bounds, board),
+        threads,
+        board,
+    )
+    return np.asarray(scale * x)
 
 
 def weighted_product(leaving: WeightedRows, v: np.ndarray) -> np.ndarray:
@@ -84,7 +88,7 @@ def weighted_product(leaving: WeightedRows, v: np.ndarray) -> np.ndarray:
 
 @njit(**KERNEL)
 def _total(parts: np.ndarray, out: np.ndarray) -> None:
-    """out <- the sum over threads."""
+    """out <- the sum over parts."""
     for j in range(out.size):
         out[j] = parts[0, j]
     for t in range(1, parts.shape[0]):
@@ -101,38 +105,66 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @njit(**KERNEL)
+def _take_parts(
+    inverse: np.ndarray,
+    leaving: WeightedRows,
+    shared: Shared,
+    bounds: np.ndarray,
+    board: np.ndarray,
+) -> None:
+    """Products with some of the matrix or of the rows, for as long as the open step has any."""
+    rows, weights = leaving
+    residual, direction, guided, images = shared
+    m, parts = weights.shape[1], board[0, 1]
+    asked, nobody = (np.zeros(1, np.intp), direction), np.empty(0, np.intp)
+    step, part = next_part(board)
+    while part >= 0:
+        if step % 2 == _BY_INVERSE:
+            guided[part, :] = 0.0
+            add_half_product(inverse, residual, guided[part], (bounds[part], bounds[part + 1]))
+        else:
+            images[part, :] = 0.0
+            chosen = nobody, m * part // parts, m * (part + 1) // parts
+            add_weighted_products(rows, weights, asked, chosen, images[part : part + 1])
+        finish_part(board)
+        step, part = next_part(board)
+
+
+@njit(**KERNEL)
+def _help(
+    inverse: np.ndarray,
+    leaving: WeightedRows,
+    shared: Shared,
+    bounds: np.ndarray,
+    board: np.ndarray,
+) -> None:
+    while wait_for_parts(board):
+        _take_parts(inverse, leaving, shared, bounds, board)
+
+
+@njit(**KERNEL)
 def _solve(
     inverse: np.ndarray,
     leaving: WeightedRows,
-    asked: tuple[np.ndarray, np.ndarray, np.ndarray],
-    parts: Parts,
+    asked: tuple[np.ndarray, float, float],
+    shared: Shared,
     x: np.ndarray,
-    crew: tuple[np.ndarray, np.ndarray, int, int],
+    crew: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    """asked: shift, rhs and limits; x: a thread's own. crew: the share of the matrix of each
-    thread, where they meet, which one this is, and how many there are."""
-    rows, weights = leaving
-    shift, rhs, limits = asked
-    images, guided = parts
-    bounds, meeting, thread, threads = crew
-    m, d = weights.shape[1], x.size
-    low, high = m * thread // threads, m * (thread + 1) // threads
-    half = bounds[thread], bounds[thread + 1]
-    arrivals = 0
-    x[:] = 0.0
-    size = np.sqrt(_dot(rhs, rhs))
-    residual, straight = rhs.copy(), rhs.copy()  # straight = H direction
+    """asked: the shift, steps at most, and the precision; shared: begins with the right-hand side,
+    which becomes the residual. x: zeros. crew: where parts of the matrix begin, and the board."""
+    shift, most, precision = asked
+    residual, rounded, guided, images = shared
+    bounds, board = crew
+    d = x.size
+    size = np.sqrt(_dot(residual, residual))
+    straight = residual.copy()  # H direction
     direction, z, image = np.empty(d), np.empty(d), np.empty(d)
-    given, index = np.empty((1, d), rows[0].dtype), np.empty(0, np.intp)
-    asked_products = np.zeros(1, np.intp), given
-    mine, mine_guided = images[thread : thread + 1], guided[thread]
     rz = 0.0
-    for step in range(int(limits[0])):
-        mine_guided[:] = 0.0
-        add_half_product(inverse, residual, mine_guided, half)
-        arrivals += threads
-        if threads > 1:
-            meet(meeting, arrivals)
+    for step in range(int(most)):
+        open_step(board, 2 * step + _BY_INVERSE)
+        _take_parts(inverse, leaving, shared, bounds, board)
+        wait_for_step(board)
         _total(guided, z)
         before, rz = rz, _dot(residual, z)
         if step == 0:
@@ -142,12 +174,10 @@ def _solve(
                 direction[j] = z[j] + (rz / before) * direction[j]
                 straight[j] = residual[j] + (rz / before) * straight[j]
         for j in range(d):
-            given[0, j] = direction[j]
-        mine[:] = 0.0
-        add_weighted_products(rows, weights, asked_products, (index, low, high), mine)
-        arrivals += threads
-        if threads > 1:
-            meet(meeting, arrivals)
+            rounded[0, j] = direction[j]
+        open_step(board, 2 * step + _BY_ROWS)
+        _take_parts(inverse, leaving, shared, bounds, board)
+        wait_for_step(board)
         _total(images, image)
         for j in range(d):
             image[j] = straight[j] - image[j] - shift[j] * direction[j]
@@ -158,6 +188,6 @@ def _solve(
         for j in range(d):
             x[j] += length * direction[j]
             residual[j] -= length * image[j]
-        if np.sqrt(_dot(residual, residual)) <= limits[1] * size:
+        if np.sqrt(_dot(residual, residual)) <= precision * size:
             return
     x[:] = np.nan

@@ -3,21 +3,23 @@
     P = H - U^T U,   P^-1 v = H^-1 v + Z^T (I - U Z^T)^-1 Z v   with Z = U H^-1
     x = P^-1 rhs + P^-1 shift P^-1 rhs + ...
 
-Every term reads a matrix once; threads share its rows and meet after it. What is as short as a
-vector each thread computes for itself, so that nobody waits for anybody.
+Every term reads a matrix once, and threads share its rows (kernels.helpers). What is as short as a
+vector is computed by the one that leads.
 """
 
 import numpy as np
 from numba import njit
 
 from unfit.core.kernels.cholesky import grown, solved
-from unfit.core.kernels.parallel import (
-    KERNEL,
-    available_threads,
-    meet,
-    new_meeting,
-    run_threads,
+from unfit.core.kernels.helpers import (
+    finish_part,
+    new_board,
+    next_part,
+    open_step,
+    wait_for_parts,
+    wait_for_step,
 )
+from unfit.core.kernels.parallel import KERNEL, available_threads, run_with_helpers
 from unfit.core.kernels.products import fill_products
 
 _WORTH_A_THREAD = 1 << 18  # numbers of the matrix
@@ -25,6 +27,8 @@ _WORTH_A_THREAD = 1 << 18  # numbers of the matrix
 Inverses = tuple[np.ndarray, np.ndarray]  # H^-1, and what is as good as it for all terms but one
 # U (m, d) with rhs as one more row, the shift of every column, and the numbers of `limits`.
 Asked = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Z with H^-1 rhs as one more row (m + 1, d), what a term starts from (1, d), and its image (1, d).
+Shared = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def solve_downdated(
@@ -41,18 +45,16 @@ def solve_downdated(
         threads = 1
     else:
         threads = min(available_threads(), 1 + d * d // _WORTH_A_THREAD)
-    shared = np.empty((m + 1, d)), np.empty((2, d), inverses[1].dtype)
-    found, meeting = np.empty((threads, d)), new_meeting()
-    asked = rows, shift, limits
-
-    def body(thread: int) -> None:
-        _solve(inverses, asked, shared, (found[thread], meeting, thread, threads))
-
-    def alone() -> None:
-        _solve(inverses, asked, shared, (found[0], meeting, 0, 1))
-
-    run_threads(body, threads, meeting, alone)
-    return np.asarray(found[0])
+    of_terms = np.empty((2, 1, d), inverses[1].dtype)
+    shared = np.empty((m + 1, d)), of_terms[0], of_terms[1]
+    found, board = np.empty(d), new_board(threads)
+    run_with_helpers(
+        lambda: _solve(inverses, (rows, shift, limits), shared, found, board),
+        lambda: _help(inverses, rows, shared, board),
+        threads,
+        board,
+    )
+    return found
 
 
 @njit(**KERNEL)
@@ -101,47 +103,62 @@ def _factor_of_gap(rows: np.ndarray, Z: np.ndarray) -> np.ndarray:
 
 
 @njit(**KERNEL)
-def _solve(
-    inverses: Inverses,
-    asked: Asked,
-    shared: tuple[np.ndarray, np.ndarray],
-    crew: tuple[np.ndarray, np.ndarray, int, int],
-) -> None:
-    """shared: Z with H^-1 rhs as one more row, and (2, d) H^-1 times what a term starts from, by
-    turns, so that nobody overwrites what another still reads. crew: a thread's own x (d,), where
-    threads meet, which one this is, and how many there are.
-    """
+def _take_parts(inverses: Inverses, rows: np.ndarray, shared: Shared, board: np.ndarray) -> None:
+    """Products with some rows of a matrix, for as long as the open step has any."""
     inverse, rough = inverses
+    Z, term, image = shared
+    d, parts = rows.shape[1], board[0, 1]
+    step, part = next_part(board)
+    while part >= 0:
+        first, stop = d * part // parts, d * (part + 1) // parts
+        if step == 0:
+            fill_products(inverse, rows, Z, first, stop)
+        else:
+            fill_products(rough, term, image, first, stop)
+        finish_part(board)
+        step, part = next_part(board)
+
+
+@njit(**KERNEL)
+def _help(inverses: Inverses, rows: np.ndarray, shared: Shared, board: np.ndarray) -> None:
+    while wait_for_parts(board):
+        _take_parts(inverses, rows, shared, board)
+
+
+@njit(**KERNEL)
+def _step(
+    number: int, inverses: Inverses, rows: np.ndarray, shared: Shared, board: np.ndarray
+) -> None:
+    open_step(board, number)
+    _take_parts(inverses, rows, shared, board)
+    wait_for_step(board)
+
+
+@njit(**KERNEL)
+def _solve(
+    inverses: Inverses, asked: Asked, shared: Shared, x: np.ndarray, board: np.ndarray
+) -> None:
     rows, shift, limits = asked
-    Z, images = shared
-    x, meeting, thread, threads = crew
+    Z, rounded, image = shared
     d, m = x.size, rows.shape[0] - 1
-    first, stop = d * thread // threads, d * (thread + 1) // threads
-    fill_products(inverse, rows, Z, first, stop)
-    arrivals = threads
-    if threads > 1:
-        meet(meeting, arrivals)
+    _step(0, inverses, rows, shared, board)
     L = _factor_of_gap(rows, Z)
     for i in range(m):
         known = limits[4] * _square(rows[i]) <= limits[3]
         if not (known and L[i, i] * L[i, i] >= limits[3]):  # NaN is not
             x[:] = np.nan
             return
-    term, scaled, rounded = Z[m].copy(), np.empty(d), np.empty((1, d), rough.dtype)
+    term, scaled = Z[m].copy(), np.empty(d)
     _add_downdate(Z, L, rows[m], term)
     x[:] = term
     most, contraction, precision = int(limits[0]), limits[1], limits[2]
-    for number in range(most):
+    for number in range(1, most + 1):
         for j in range(d):
             scaled[j] = shift[j] * term[j]
             rounded[0, j] = scaled[j]
-        half = number % 2
-        fill_products(rough, rounded, images[half : half + 1], first, stop)
-        arrivals += threads
-        if threads > 1:
-            meet(meeting, arrivals)
+        _step(number, inverses, rows, shared, board)
         for j in range(d):
-            term[j] = images[half, j]
+            term[j] = image[0, j]
         _add_downdate(Z, L, scaled, term)
         for j in range(d):
             x[j] += term[j]

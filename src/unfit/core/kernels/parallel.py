@@ -26,6 +26,7 @@ from unfit.core.kernels.atomics import (
     yield_core,
     zeros_on_lines,
 )
+from unfit.core.kernels.helpers import close
 from unfit.core.kernels.workers import Task, borrowed, cores_beside_caller
 
 FASTMATH = {
@@ -134,6 +135,26 @@ def run_threads(
         raise failures[0]
     if late and alone is not None:
         alone()
+
+
+def run_with_helpers(
+    lead: Callable[[], None], help_out: Callable[[], None], threads: int, board: np.ndarray
+) -> None:
+    """Run lead() here, and help_out() in the other threads until the board is closed: see
+    kernels.helpers. Nobody waits for a thread that does not begin, and help must not raise."""
+    if threads == 1:
+        lead()
+        return
+    cores = cores_beside_caller(threads)
+    called: list[Task] = []
+    try:
+        for _ in range(1, threads):
+            called.append(borrowed().begin(help_out, cores))
+        lead()
+    finally:
+        close(board)
+        for task in called:
+            task.take_back()
 
 
 def threads_and_parts(work: int, worth_a_thread: int) -> tuple[int, int]:
