@@ -11,6 +11,7 @@ ratio above 1 means that this checkout is slower. --sections: of the bench, thes
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -60,9 +61,15 @@ class Checkout:
     folder: Path
 
     def run(self, *command: str) -> str:
+        """With bytecode kept, as it is for whoever has installed it, whatever is said here."""
         python = self.folder / ".venv" / "bin" / "python"
         done = subprocess.run(
-            [str(python), *command], cwd=self.folder, capture_output=True, text=True, check=False
+            [str(python), *command],
+            cwd=self.folder,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": ""},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode != 0:
             raise SystemExit(f"{self.folder}: {' '.join(command[:4])} failed:\n{done.stderr}")

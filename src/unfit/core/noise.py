@@ -2,7 +2,8 @@
 
 FISHER publishes w + sigma F^(-1/4) b with b standard normal, whose covariance is sigma^2 F^(-1/2).
 `eigh` costs about 10 d^3; Lanczos a few dozen products with F, and needs nothing but the product.
-Randomness is a Generator that is handed in, or the system's own (`secret_normal`).
+Randomness is a Generator that is handed in, or the system's own (`secret_normal`). Knows
+core.kernels.
 """
 
 import math
@@ -12,6 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 from scipy.special import ndtri
+
+from unfit.core.kernels.diagonal_less import add_changes
 
 EIGH_UP_TO = 256  # columns; beyond it a few dozen products are cheaper than 10 d^3
 TOLERANCE = 1e-10
@@ -65,16 +68,12 @@ def inverse_fourth_root_downdated(
     low = np.log(diagonal.min()) - digits / 0.75
     high = np.log(diagonal.max()) + digits / 1.25
     nodes = int(np.ceil((high - low) * digits / (2 * np.pi**2))) + 1
-    t = np.exp(np.linspace(low, high, nodes))
     step = (high - low) / (nodes - 1)
-    D = 1.0 / (diagonal + t[:, None])
-    d, m = U.shape
-    squares = (U[:, :, None] * U[:, None, :]).reshape(d, m * m)
-    gap = np.eye(m) - (D @ squares).reshape(nodes, m, m)
-    inner = np.linalg.solve(gap, (D @ (U * b[:, None]))[:, :, None])[:, :, 0]
+    t = np.exp(low + step * np.arange(nodes))
     weights = np.sin(np.pi / 4) / np.pi * step * t**0.75
-    change = (U * (D.T @ (weights[:, None] * inner))).sum(axis=1)
-    return np.asarray(diagonal**-0.25 * b + change)
+    root = diagonal**-0.25 * b
+    add_changes(diagonal, np.ascontiguousarray(U.T), b, t, weights, root)
+    return np.asarray(root)
 
 
 def inverse_fourth_root_by_lanczos(
