@@ -11,9 +11,9 @@ from unfit.core.objective import (
     Rows,
     block_rows,
     check_index,
+    gradient_sum,
     narrow_sums,
     scaled_rows,
-    value_gradient_sum,
 )
 
 
@@ -45,7 +45,7 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
 def gradient_and_roots(rows: Rows, W: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
     """Of a few rows: sum slope x (k, d), and for each problem U with rows sqrt(curvature) x."""
     curvatures = np.zeros((len(W), len(rows)))
-    _, gradient = value_gradient_sum(rows, W, None, curvatures)
+    gradient = gradient_sum(rows, W, None, curvatures)
     roots = np.sqrt(curvatures).astype(rows.X.dtype)
     return gradient, [scaled_rows(rows.X, root, rows.intercept, None) for root in roots]
 

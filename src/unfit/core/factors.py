@@ -15,8 +15,10 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
+from unfit.core.kernels.cholesky import mirror
 from unfit.core.kernels.corrected import WeightedRows, solve_corrected, weighted_product
 from unfit.core.kernels.downdate import solve_downdated
+from unfit.core.kernels.parallel import blas_on_one_core
 from unfit.core.noise import (
     inverse_fourth_root_by_lanczos,
     inverse_fourth_root_downdated,
@@ -34,7 +36,7 @@ _REFINED = 1e-11  # of what is refined, relative to what it is added to
 # curvature along itself, the difference between H and what remains is rounding.
 _LEAST_GAP = 1e-3
 _LEADS = 0.3  # a guide must shrink the residual at least so much
-_SMALL = 1024  # columns up to which twice the operations are better than SciPy's threads
+_SMALL = 1024  # columns up to which SciPy keeps to one core: its threads go on spinning
 _TINY = np.finfo(np.float32).tiny
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -122,12 +124,11 @@ class Inverse(Kept):
         if np.any(ahead):
             left = hessian.copy()
             left.ravel()[:: len(left) + 1] -= ahead
-        factor = Cholesky.of(left)
         if len(left) <= _SMALL:
-            inverse = np.linalg.inv(left)
+            with blas_on_one_core():
+                inverse = _inverted(left)
         else:
-            inverse = lapack.dpotri(factor.lower.T, lower=0, overwrite_c=1)[0]
-        inverse = np.triu(inverse) + np.triu(inverse, 1).T
+            inverse = _inverted(left)
         return cls(hessian, inverse, inverse.astype(np.float32), ahead, share)
 
     def beyond(self, shift: Ridge, contraction: float) -> tuple[Ridge, float]:
@@ -354,6 +355,17 @@ class DowndatedSpectrum(Factor):
         if U.shape[1] <= VERY_FEW_ROWS:
             return inverse_fourth_root_downdated(self.diagonal, U, b)
         return inverse_fourth_root_by_lanczos(lambda v: self.diagonal * v - U @ (U.T @ v), b)
+
+
+def _inverted(hessian: np.ndarray) -> np.ndarray:
+    """By SciPy's LAPACK: NumPy's has no inverse for symmetric matrices, and takes three times as
+    long."""
+    lower, failed = lapack.dpotrf(hessian.T, lower=1)
+    if failed or not np.isfinite(lower.diagonal()).all():
+        lower = np.asfortranarray(Cholesky.of(hessian).lower)  # or it says what is wrong
+    inverse = np.ascontiguousarray(lapack.dpotri(lower, lower=1, overwrite_c=1)[0].T)
+    mirror(inverse)
+    return inverse
 
 
 def times(matrix: np.ndarray, columns: np.ndarray) -> np.ndarray:

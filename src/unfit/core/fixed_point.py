@@ -29,7 +29,7 @@ import numpy as np
 from unfit.core.factors import Cholesky, Inverse, TooFar
 from unfit.core.kernels.cholesky import grown, solved, solved_rows
 from unfit.core.kernels.products import combination, few_products
-from unfit.core.objective import Rows, value_gradient_sum
+from unfit.core.objective import Rows, gradient_sum
 from unfit.core.penalty import Penalty
 from unfit.core.statistics import Statistics, gradient_of_rows
 
@@ -151,7 +151,7 @@ class FixedPoint:
     def _of_leaving(self, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """The gradient (k, d) of rows that leave, with their penalty, and curvatures (k, m)."""
         curvatures = np.zeros((len(self.weights), len(rows)))
-        _, gradient = value_gradient_sum(rows, self.weights, None, curvatures)
+        gradient = gradient_sum(rows, self.weights, None, curvatures)
         ridge = self._penalty.leaving(rows.total_weight, self.weights.shape[1])
         return gradient + ridge * self.weights, curvatures
 

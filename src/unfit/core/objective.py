@@ -336,11 +336,29 @@ def value_gradient_sum(
 
     curvatures (k, n): takes those of the rows in the mask.
     """
+    return _summed(rows, W, mask, curvatures, len(W))
+
+
+def gradient_sum(
+    rows: Rows, W: np.ndarray, mask: np.ndarray | None = None, curvatures: np.ndarray | None = None
+) -> np.ndarray:
+    """The gradient alone, which takes a fifth less: a value is a logarithm."""
+    return _summed(rows, W, mask, curvatures, 0)[1]
+
+
+def _summed(
+    rows: Rows,
+    W: np.ndarray,
+    mask: np.ndarray | None,
+    curvatures: np.ndarray | None,
+    valued: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """valued: of how many problems values are wanted, all or none."""
     n = len(rows)
     k, d = W.shape
     threads, parts = threads_and_parts(n * d * k, _WORTH_A_THREAD)
     apart = CACHE_LINE // 8  # numbers, lest threads write to the same line
-    values, gradients = np.zeros((parts, k + apart)), np.zeros((parts, k * d + apart))
+    values, gradients = np.zeros((parts, valued + apart)), np.zeros((parts, k * d + apart))
     keep = np.zeros(0, np.bool_) if mask is None else mask
     noted = np.zeros((0, 0)) if curvatures is None else curvatures
     W = np.ascontiguousarray(W, dtype=np.float64)
@@ -349,11 +367,11 @@ def value_gradient_sum(
 
     def body(part: int) -> None:
         chosen = keep, n * part // parts, n * (part + 1) // parts
-        totals = values[part, :k], gradients[part, : k * d].reshape(k, d), noted
+        totals = values[part, :valued], gradients[part, : k * d].reshape(k, d), noted
         add_value_gradient(arrays, loss, problems, chosen, totals, sample_weight)
 
     run_parts(body, parts, threads)
     value, gradient = values[0], gradients[0]
     if parts > 1:
         value, gradient = values.sum(axis=0), gradients.sum(axis=0)
-    return value[:k], gradient[: k * d].reshape(k, d)
+    return value[:valued], gradient[: k * d].reshape(k, d)

@@ -15,9 +15,9 @@ from unfit.core.class_split import ClassSplit
 from unfit.core.factors import Cholesky, Factor, Inverse, Spectrum
 from unfit.core.objective import (
     Rows,
+    gradient_sum,
     hessian_sum,
     root_weighted,
-    value_gradient_sum,
 )
 from unfit.core.penalty import Penalty, Ridge, with_ridge
 
@@ -68,7 +68,7 @@ class Statistics:
 
     @classmethod
     def of_rows(cls, rows: Rows, weights: np.ndarray, penalty: Penalty) -> "Statistics":
-        _, gradient = value_gradient_sum(rows, weights)
+        gradient = gradient_sum(rows, weights)
         sums = gradient, hessian_sum(rows, weights)
         n, total = len(rows), rows.total_weight
         return cls.of_sums(weights, sums, n=n, total_weight=total, penalty=penalty)
@@ -193,7 +193,7 @@ def gradient_and_corrected(
     By our own threads: those of BLAS go on spinning for milliseconds after a product, in the way of
     the passes that follow."""
     curvatures = np.zeros((len(statistics.weights), len(rows)))
-    _, gradient = value_gradient_sum(rows, statistics.weights, None, curvatures)
+    gradient = gradient_sum(rows, statistics.weights, None, curvatures)
     shift = statistics.penalty.leaving(rows.total_weight, statistics.weights.shape[1])
     least = PRECISION if rows.X.dtype == np.float64 else ROUGH_PRECISION
     found: list[Factor] = []

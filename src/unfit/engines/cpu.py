@@ -19,7 +19,7 @@ from unfit.core.kernels.columns import emptied, first_witnesses
 from unfit.core.kernels.narrow import NARROW
 from unfit.core.kernels.parallel import VECTOR
 from unfit.core.objective import Products, Rows, longest_square
-from unfit.core.packed_rows import Packing
+from unfit.core.packed_rows import PackedRows, Packing
 from unfit.core.penalty import Ridge
 from unfit.core.sgd import Layout, power_of_two_above
 from unfit.core.statistics import Statistics
@@ -129,17 +129,20 @@ class CpuEngine(Engine):
     def value_gradient_sum(
         self, W: np.ndarray, mask: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        mask = self._read(mask)
-        packed = None if self._packing is None else self._packing.for_pass(self.rows.X)
+        mask, packed = self._read(mask), self._packed()
         if packed is not None:
             return packed.value_gradient_sum(self.rows, W, mask)
         return objective.value_gradient_sum(self.rows, W, mask)
 
     def gradient_sum(self, W: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-        packed = None if self._packing is None else self._packing.packed
-        if packed is None:
-            return self.value_gradient_sum(W, mask)[1]
-        return packed.value_gradient_sum(self.rows, W, self._read(mask), values_too=False)[1]
+        mask, packed = self._read(mask), self._packed()
+        if packed is not None:
+            return packed.value_gradient_sum(self.rows, W, mask, values_too=False)[1]
+        return objective.gradient_sum(self.rows, W, mask)
+
+    def _packed(self) -> PackedRows | None:
+        """What the next pass goes over; None: the rows themselves."""
+        return None if self._packing is None else self._packing.for_pass(self.rows.X)
 
     def erase(self, rows: np.ndarray) -> None:
         super().erase(rows)

@@ -1,4 +1,4 @@
-"""The Cholesky factor of a small matrix that grows by rows, by threads of our own.
+"""The Cholesky factor of a small matrix that grows by rows, and mirrors, by threads of our own.
 
 LAPACK wakes threads for a hundred rows already, which then wait spinning for the next call.
 """
@@ -6,9 +6,16 @@ LAPACK wakes threads for a hundred rows already, which then wait spinning for th
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.parallel import KERNEL, available_threads, run_threads
+from unfit.core.kernels.parallel import (
+    KERNEL,
+    available_threads,
+    run_parts,
+    run_threads,
+    threads_and_parts,
+)
 
 _WORTH_A_THREAD = 1 << 17  # multiply-adds
+_TILE = 32  # rows and columns that are mirrored together: both triangles' lines stay in the cache
 
 
 @njit(**KERNEL)
@@ -78,3 +85,21 @@ def solved_rows(L: np.ndarray, rows: np.ndarray) -> np.ndarray:
     threads = min(available_threads(), 1 + rows.size * len(L) // _WORTH_A_THREAD)
     run_threads(lambda t: solve_columns(L, out, d * t // threads, d * (t + 1) // threads), threads)
     return out
+
+
+@njit(**KERNEL)
+def _mirror_tiles(matrix: np.ndarray, start: int, step: int) -> None:
+    """The part below the diagonal of every step-th band of columns, from that above it."""
+    d = matrix.shape[0]
+    for band in range(start, (d + _TILE - 1) // _TILE, step):
+        first, stop = band * _TILE, min(band * _TILE + _TILE, d)
+        for top in range(first, d, _TILE):
+            for i in range(top, min(top + _TILE, d)):
+                for j in range(first, min(stop, i)):
+                    matrix[i, j] = matrix[j, i]
+
+
+def mirror(matrix: np.ndarray) -> None:
+    """Makes a matrix (d, d) symmetric by what is above its diagonal."""
+    threads, parts = threads_and_parts(matrix.size, _WORTH_A_THREAD)
+    run_parts(lambda part: _mirror_tiles(matrix, part, parts), parts, threads)

@@ -80,6 +80,12 @@ def blas_for(d: int) -> Iterator[None]:
     if d > SHORT:
         yield
         return
+    with blas_on_one_core():
+        yield
+
+
+@contextmanager
+def blas_on_one_core() -> Iterator[None]:
     with _blas().limit(limits=1):
         yield
 

@@ -17,12 +17,12 @@ def add_value_gradient(
     totals: tuple[np.ndarray, np.ndarray, np.ndarray],
     sample_weight: np.ndarray,
 ) -> None:
-    """Add value and gradient of some rows, and note the curvature of each if asked.
+    """Add the gradient of some rows and, if asked, their value; note the curvature of each.
 
     problems: for each the class with target 1, and the weights (k, d). chosen: keep, start and
     stop: rows start .. stop - 1, of those the ones in the mask keep (empty: all). totals: values
-    (k,) and gradients (k, d), which are added to, and curvatures (k, n), or an empty array.
-    sample_weight (n,) multiplies all three, of each row; empty: 1.
+    (k,) and gradients (k, d), which are added to, and curvatures (k, n); values and curvatures that
+    are not asked for are empty. sample_weight (n,) multiplies all three, of each row; empty: 1.
     """
     X, codes, intercept = rows
     positive, W = problems
@@ -62,7 +62,8 @@ def add_value_gradient(
                 m = margin[i]
                 target = 1.0 if codes[row[i]] == positive[c] else 0.0
                 weight = sample_weight[row[i]] if sample_weight.size else 1.0
-                values[c] += weight * value(loss, m, target)
+                if values.size:
+                    values[c] += weight * value(loss, m, target)
                 if curvatures.size:
                     curvatures[c, row[i]] = weight * curvature(loss, m, target)
                 margin[i] = weight * slope(loss, m, target)
