@@ -165,11 +165,12 @@ def test_a_copy_keeps_rows_that_are_erased_elsewhere():
     assert other.take(np.arange(10)).X.any()
 
 
-def test_an_inverse_on_the_device_is_that_of_the_host():
+@pytest.mark.parametrize("ahead", [0.0, 0.1, np.linspace(0.0, 0.1, 34)], ids=["0", "same", "each"])
+def test_an_inverse_on_the_device_is_that_of_the_host(ahead):
     rows = some_rows(dtype="float64")
     engine, rng = TorchEngine(rows, 2), np.random.default_rng(2)
     H = engine.hessian_sum(np.zeros((1, 34)))[0] + np.eye(34)
-    ours, theirs = DeviceInverse.on(H, engine.device), Inverse.of(H)
+    ours, theirs = DeviceInverse.on(H, engine.device, ahead, 0.1), Inverse.of(H, ahead, 0.1)
     v, U = rng.standard_normal(34), rng.standard_normal((3, 34)) / 20
     columns = rng.standard_normal((34, 3))
     same([ours.solve(v), ours.product(v)], [theirs.solve(v), theirs.product(v)], 1e-11)
@@ -181,6 +182,8 @@ def test_an_inverse_on_the_device_is_that_of_the_host():
     same(both, [ours.solve(v), one.solve(v)])
     again = pickle.loads(pickle.dumps(ours))
     assert type(again) is Inverse
+    assert again.share == theirs.share
+    np.testing.assert_array_equal(again.ahead, theirs.ahead)
     same([again.solve(v)], [ours.solve(v)])
 
 

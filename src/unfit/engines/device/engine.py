@@ -179,7 +179,10 @@ class TorchEngine(Engine):
     def with_factors(self, known: Statistics, roots: bool) -> Statistics:
         if known.wants_spectra(roots):
             return known.with_factors(roots)
-        return replace(known, factors=[DeviceInverse.on(h, self.device) for h in known.hessian_sum])
+        inverses = [
+            DeviceInverse.on(h, self.device, *known.ridge_of_one) for h in known.hessian_sum
+        ]
+        return replace(known, factors=inverses)
 
     def offer(self, mask: np.ndarray | None, ridge: Ridge) -> Offer | None:
         """The Hessians of all rows by tensor cores, rounded: a better guide than a sample."""

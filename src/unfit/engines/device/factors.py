@@ -66,20 +66,30 @@ class DeviceCholesky(Cholesky):
 
 
 class DeviceInverse(Inverse):
-    """H and H^-1, both on the device in float64."""
+    """H and (H - ahead I)^-1, both on the device in float64."""
 
-    def __init__(self, hessian: torch.Tensor, inverse: torch.Tensor) -> None:
+    def __init__(
+        self, hessian: torch.Tensor, inverse: torch.Tensor, ahead: Ridge = 0.0, share: float = 0.0
+    ) -> None:
         self._hessian, self._inverse = hessian, inverse
+        object.__setattr__(self, "ahead", ahead)  # fields of a frozen class
+        object.__setattr__(self, "share", share)
 
     @classmethod
-    def on(cls, hessian: np.ndarray, device: torch.device) -> "DeviceInverse":
+    def on(
+        cls, hessian: np.ndarray, device: torch.device, ahead: Ridge = 0.0, share: float = 0.0
+    ) -> "DeviceInverse":
         with device_faults(device):
             H = to_device(hessian, device)
-            lower, failed = torch.linalg.cholesky_ex(H)
+            left = H
+            if np.any(ahead):
+                left = H.clone()
+                left.diagonal().sub_(torch.as_tensor(ahead, dtype=H.dtype, device=device))
+            lower, failed = torch.linalg.cholesky_ex(left)
             if bool(failed):
                 raise np.linalg.LinAlgError(_NOT_DEFINITE)
             inverse = torch.cholesky_inverse(lower)
-        return cls(H, (inverse + inverse.mT) / 2)
+        return cls(H, (inverse + inverse.mT) / 2, ahead, share)
 
     @cached_property
     def hessian(self) -> np.ndarray:
@@ -130,7 +140,7 @@ class DeviceInverse(Inverse):
         return DeviceInverse(hessian, inverse)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Inverse, (self.hessian, self.inverse, self.rough)
+        return Inverse, (self.hessian, self.inverse, self.rough, self.ahead, self.share)
 
 
 def _times(matrix: torch.Tensor, v: np.ndarray) -> np.ndarray:
