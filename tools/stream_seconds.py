@@ -5,8 +5,8 @@
 
 Streams, batches and thresholds are those of the paper's authors; everything that a policy does is
 counted: rehearsing, unlearning, evaluating, retraining. By default batches are answered as `stream`
-of unfit.experiments.streaming says, to a tenth of the gradient that SGD leaves; the largest one
-after any batch stands beside SGD's. `always` retrains by SGD at every batch; every fifth of these
+of unfit.experiments.streaming says, to no more of a gradient than SGD leaves; the largest one after
+any batch stands beside SGD's. `always` retrains by SGD at every batch; every fifth of these
 retrainings is run and timed, and its seconds stand for those of the batches up to the next. `refit`
 is scikit-learn's lbfgs from the weights at hand (tol 1e-6), run at every batch unless it is left
 out. The ratios that are published stand beside ours.

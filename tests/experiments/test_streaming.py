@@ -62,22 +62,35 @@ def test_newton_keeps_up_with_retraining_and_is_never_prepared(workbench):
         assert row["seconds_prepare"] < 1e-4
 
 
-@pytest.mark.parametrize("passes", [0, 100])
-def test_a_stream_stays_nearer_to_the_optimum_than_sgd(workbench, monkeypatch, passes):
-    monkeypatch.setattr(streaming, "_PASSES_PER_BATCH", passes)
+@pytest.mark.parametrize("guided", [False, True])
+def test_a_stream_stays_as_near_to_the_optimum_as_sgd(workbench, monkeypatch, guided):
+    monkeypatch.setattr(streaming, "_PASSES_SAVED", 100 if guided else 0)
     unlearner = streaming.unlearner_of(workbench, STREAM)
-    assert unlearner.method.name == ("fisher" if passes else "newton")
+    assert unlearner.prepares == guided
+    assert unlearner.method.options.sample == (1 if guided else 0)
     left_by_sgd = streaming.mean_gradient(workbench.engine, workbench.initial(0))
-    assert unlearner.tol == pytest.approx(0.1 * left_by_sgd)
-    runs = [
-        Run("stream", "tiny", "targeted-random", fraction, STREAM, policy="never", step=step)
-        for step, fraction in enumerate(FRACTIONS, 1)
+    assert unlearner.tol == unlearner.method.options.residual == pytest.approx(left_by_sgd)
+    for policy in ("never", "0%"):
+        runs = [
+            Run("stream", "tiny", "targeted-random", fraction, STREAM, policy=policy, step=step)
+            for step, fraction in enumerate(FRACTIONS, 1)
+        ]
+        found = list(streams(workbench, runs))
+        assert len(found) == len(FRACTIONS)
+        assert all(row["residual"] <= unlearner.tol for _, row in found)
+
+
+def test_scores_are_those_of_the_weights_of_each_batch(workbench):
+    """Batches are scored when the stream has ended: each by its own weights and rows."""
+    unlearner = streaming.unlearner_of(workbench, "newton")
+    retrained = [
+        streaming.retrained_by_sgd(workbench, workbench.deletion("targeted-random", fraction, 0))
+        for fraction in FRACTIONS
     ]
-    found = list(streams(workbench, runs))
-    assert len(found) == len(FRACTIONS)
-    for run, row in found:
-        deletion = workbench.deletion("targeted-random", run.fraction, 0)
-        # NEWTON measures what it leaves; FISHER's first step, as published, does not.
-        assert row["residual"] <= (5 if passes else 1) * unlearner.tol
-        rest = workbench.without(deletion)
-        assert row["residual"] < streaming.mean_gradient(rest, workbench.initial(0))
+    opened = streaming.open_stream(workbench, unlearner, "targeted-random", 0)
+    rows = streaming.under_policy(workbench, unlearner, opened, "always", retrained)
+    for after, row in zip(retrained, rows, strict=True):
+        assert row["deleted"] == len(after.deletion.rows)
+        assert row["acc_test_employed"] == workbench.accuracy(after.weights)
+        rest = workbench.without(after.deletion)
+        assert row["residual"] == streaming.mean_gradient(rest, after.weights)

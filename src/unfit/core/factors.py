@@ -368,6 +368,19 @@ def _inverted(hessian: np.ndarray) -> np.ndarray:
     return inverse
 
 
+def rough_inverse(hessian: np.ndarray) -> np.ndarray:
+    """H^-1 by float32, at half the time of float64's; by float64 where float32 has no digits."""
+    with blas_on_one_core():
+        lower, failed = lapack.spotrf(hessian.astype(np.float32).T, lower=1, overwrite_a=1)
+        if not failed:
+            lower, failed = lapack.spotri(lower, lower=1, overwrite_c=1)
+    inverse = np.ascontiguousarray(lower.T)
+    if failed or not np.isfinite(inverse.diagonal()).all():
+        return _inverted(hessian)
+    mirror(inverse)
+    return inverse
+
+
 def times(matrix: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """matrix @ columns; for a few columns BLAS is three times faster one at a time."""
     if columns.shape[1] > 4:

@@ -47,15 +47,13 @@ class Sizes:
         dual = self.numbers * self.n / SYRK / _STEPS + self.k * self.n**3 / 3
         return min(primal, dual)
 
-    @property
-    def sample(self) -> int:
+    def sample(self, per_column: int = SAMPLE_PER_COLUMN) -> int:
         """Rows of which the Hessian is a guide."""
-        return min(self.n, SAMPLE_PER_COLUMN * self.d)
+        return min(self.n, per_column * self.d)
 
-    @property
-    def guide(self) -> float:
+    def guide(self, per_column: int = SAMPLE_PER_COLUMN) -> float:
         """The Hessians of a sample with their factors."""
-        numbers = self.numbers * self.sample / max(1, self.n)
+        numbers = self.numbers * self.sample(per_column) / max(1, self.n)
         return self.k * (numbers * self.d / SYRK + self.d**3 / 3)
 
     def products_are_cheaper(self) -> bool:
@@ -64,4 +62,4 @@ class Sizes:
 
     def products_per_guide(self) -> int:
         """How many products cost as much as the guide from a sample."""
-        return max(FEWEST_PRODUCTS, math.ceil(self.guide / max(1.0, self.product)))
+        return max(FEWEST_PRODUCTS, math.ceil(self.guide() / max(1.0, self.product)))

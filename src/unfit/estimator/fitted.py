@@ -122,6 +122,7 @@ class FittedModel:
                 stale_inverse=None,
                 spare=None,
                 stream=stream,
+                running_guide=None,
                 foresight=None,
             )
             if self._releases is not None:

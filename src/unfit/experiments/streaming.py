@@ -6,10 +6,10 @@ pipeline would tell it, and decides. The steps and the decision are those that t
 policy that retrains now and then does so by Newton's method from the weights at hand, and its
 rehearsal is one unlearning and one such retraining. A method of the paper is prepared for every
 batch; `newton` goes on from the weights at hand, to the tolerance of a refit, and is not. `stream`
-goes to a tenth of the gradient that SGD leaves, which is what its batches are compared with, by
-whichever of two ways takes fewer passes: FISHER from kept sums (methods.stream), or NEWTON by
-products. `refit` unlearns nothing: every batch is answered by scikit-learn's lbfgs, started from
-the weights before it.
+is NEWTON to no more of a gradient than SGD leaves, which is what its batches are compared with: by
+a guide from a sample of the rows that serves for all of them (methods.running_guide), or by
+products alone where such a guide would cost more. `refit` unlearns nothing: every batch is answered
+by scikit-learn's lbfgs, started from the weights before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,12 +31,11 @@ from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.drift import measured
 from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
-from unfit.lifecycle.policy import Policy, decide
+from unfit.lifecycle.policy import Facts, Policy, decide
 from unfit.methods import METHODS, Method, Settings, State
-from unfit.methods.few_rows import price_of_sums
-from unfit.methods.fisher import Fisher
+from unfit.methods.minimum import minimize
 from unfit.methods.newton import Newton
-from unfit.methods.onestep import STREAM_TOLERANCE
+from unfit.methods.running_guide import price_of_guide
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,10 @@ class Retrained:
 
 REFIT = "refit"  # not a policy of ours: scikit-learn's lbfgs, warm, at every batch
 REFIT_TOL = 1e-6
-STREAM = "stream"  # not a method: the cheaper of two, to a tolerance that SGD sets
-_AS_NEAR = 0.1  # of the gradient that SGD leaves
-_PASSES_PER_BATCH = 6  # of NEWTON by products, to that
+STREAM = "stream"  # not a method: the cheaper of two ways of NEWTON, to a residual that SGD sets
+_AS_NEAR = 1.0  # of the gradient that SGD leaves
+_PER_COLUMN = 1  # rows that the guide is made from
+_PASSES_SAVED = 4  # by a guide, for each batch
 
 
 def policy_of(name: str) -> Policy:
@@ -110,8 +110,8 @@ def unlearner_of(workbench: Workbench, name: str) -> Unlearner:
     return Unlearner(method=workbench.method(contender, 0.0), prepares=True)
 
 
-def _newton_to(residual: float) -> Newton:
-    return Newton(Settings(options=(("residual", residual),)))
+def _newton_to(residual: float, *, sample: int = 0) -> Newton:
+    return Newton(Settings(options=(("residual", residual), ("sample", sample))))
 
 
 def _for_stream(workbench: Workbench) -> Unlearner:
@@ -123,10 +123,10 @@ def _for_stream(workbench: Workbench) -> Unlearner:
     seconds = perf_counter() - start
     course = course_of(workbench)
     batches = 1 if course is None else len(counts_of(course, workbench.data.n))
-    if price_of_sums(data.d, data.n_remaining) > _PASSES_PER_BATCH * batches:
-        return Unlearner(method=_newton_to(tol), prepares=False, tol=tol, seconds=seconds)
-    fisher = Fisher(Settings(tol=tol / STREAM_TOLERANCE))
-    return Unlearner(method=fisher, prepares=True, tol=tol, seconds=seconds)
+    guided = _newton_to(tol, sample=_PER_COLUMN)
+    pays = price_of_guide(guided.objective(data).sizes, _PER_COLUMN) < _PASSES_SAVED * batches
+    method = guided if pays else _newton_to(tol)
+    return Unlearner(method=method, prepares=pays, tol=tol, seconds=seconds)
 
 
 def mean_gradient(data: Engine, weights: np.ndarray) -> float:
@@ -153,16 +153,17 @@ def open_stream(workbench: Workbench, unlearner: Unlearner, law: str, seed: int)
     def rehearsed() -> tuple[Baseline, float]:
         rng = generator("rehearsal", workbench.name, law, seed)
         start = perf_counter()
+        ready = unlearner.prepared(state, workbench.engine)
         baseline = rehearse(
             method,
-            unlearner.prepared(state, workbench.engine),
+            ready,
             workbench.engine,
             test,
             right,
             rng,
             theta=entry.theta,
             target=entry.target,
-            retrain=lambda left: _newton(left, state.weights, unlearner.tol),
+            retrain=lambda left: _newton(left, ready, unlearner.tol),
         )
         return baseline, perf_counter() - start
 
@@ -180,9 +181,11 @@ def open_stream(workbench: Workbench, unlearner: Unlearner, law: str, seed: int)
     return Rehearsed(model, seconds + unlearner.seconds)
 
 
-def _newton(data: Engine, start: np.ndarray, tol: float) -> np.ndarray:
-    """Retrained on the rows that remain, from given weights."""
-    return METHODS["retrain"](Settings(tol=tol)).optimum(data, generator("newton"), start=start)
+def _newton(data: Engine, state: State, tol: float) -> np.ndarray:
+    """Retrained on the rows that remain, from the weights of a state, guided by what it keeps."""
+    guide = None if state.running_guide is None else state.running_guide.made
+    objective = METHODS["retrain"](Settings(tol=tol)).objective(data)
+    return minimize(objective, tol, start=state.weights, near=False, guide=guide).weights
 
 
 def retrained_by_sgd(workbench: Workbench, deletion: Deletion) -> Retrained:
@@ -192,6 +195,23 @@ def retrained_by_sgd(workbench: Workbench, deletion: Deletion) -> Retrained:
     return Retrained(deletion, weights, perf_counter() - start)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Answered:
+    """A batch under a policy: what was known and decided, the weights, and seconds.
+
+    updated: weights (k, d) as unlearning left them; weights: those that are employed then.
+    """
+
+    facts: Facts
+    slope: float
+    updated: np.ndarray
+    weights: np.ndarray
+    retrained: bool
+    unlearning: float
+    preparing: float
+    retraining: float
+
+
 def under_policy(
     workbench: Workbench,
     unlearner: Unlearner,
@@ -199,23 +219,61 @@ def under_policy(
     name: str,
     retrained: Sequence[Retrained],
 ) -> Iterator[dict[str, Any]]:
-    """One policy over the whole stream.
+    """One policy over the whole stream, which is scored when it has ended: to read rows for scores
+    between the batches would take them out of the caches.
 
     It pays for what it does: unlearning, evaluating and preparing for the next batch, retraining,
     and the rehearsal if it goes by a threshold. Always retraining pays for retraining alone. What
     the paper's policies do not look at is measured for others only.
     """
+    policy = policy_of(name)
+    cost = opened.seconds if isinstance(policy, Disparity) else 0.0
+    answers = list(_answers(workbench, unlearner, opened, name, retrained))
+    for after, answer in zip(retrained, answers, strict=True):
+        cost += answer.retraining
+        cost += 0.0 if isinstance(policy, Always) else answer.unlearning + answer.preparing
+        best, now = workbench.accuracy(after.weights), workbench.accuracy(answer.weights)
+        yield {
+            "deleted": len(after.deletion.rows),
+            "retrained": answer.retrained,
+            "seconds_unlearn": answer.unlearning,
+            "seconds_prepare": answer.preparing,
+            "seconds_retrain_sgd": after.seconds,
+            "seconds_retrain": answer.retraining,
+            "seconds_rehearsal": opened.seconds,
+            "seconds_total": cost,
+            "acc_test_unlearned": workbench.accuracy(answer.updated),
+            "acc_test_employed": now,
+            "acc_test_retrained": best,
+            "acc_err": accuracy_error(best, now),
+            "acc_err_init": answer.facts.acc_err_init,
+            "acc_dis": accuracy_disparity(
+                workbench.accuracy_deleted(after.weights, after.deletion),
+                workbench.accuracy_deleted(answer.updated, after.deletion),
+            ),
+            "estimate": answer.facts.estimate,
+            "slope": answer.slope,
+            "residual": mean_gradient(workbench.without(after.deletion), answer.weights),
+            "seconds_spent": after.seconds + answer.unlearning + answer.preparing,
+        }
+
+
+def _answers(
+    workbench: Workbench,
+    unlearner: Unlearner,
+    opened: Rehearsed,
+    name: str,
+    retrained: Sequence[Retrained],
+) -> Iterator[_Answered]:
     policy, data = policy_of(name), workbench.engine.shared()
+    everyone = np.arange(len(opened.model.test.rows))
     rng = generator("stream", workbench.name, name, retrained[0].deletion.seed)
     model = replace(opened.model, data=data, state=unlearner.prepared(opened.model.state, data))
-    test, gone = model.test, np.zeros(0, np.int64)
-    everyone = np.arange(len(test.rows))
-    cost = opened.seconds if isinstance(policy, Disparity) else 0.0
+    test, gone = model.test, 0
     _loaded(model, retrained, everyone, rng)
     log_loss_change = 0.0
     for after in retrained:
-        batch = after.deletion.rows[len(gone) :]
-        gone = after.deletion.rows
+        batch, gone = after.deletion.rows[gone:], len(after.deletion.rows)
         start = perf_counter()
         done = step(model, batch, everyone, rng)
         if not isinstance(policy, Disparity | Always | Never):
@@ -224,13 +282,12 @@ def under_policy(
         unlearning = perf_counter() - start
         verdict = decide(policy, done.facts)
         data.forget(batch)
-        updated, state = done.state.weights, done.state
-        retraining = 0.0
+        state, retraining = done.state, 0.0
         if verdict.retrain:
             weights, retraining = after.weights, after.seconds
             if not isinstance(policy, Always):
                 start = perf_counter()
-                weights = _newton(data, state.weights, unlearner.tol)
+                weights = _newton(data, state, unlearner.tol)
                 retraining = perf_counter() - start
             state = _retrained(state, weights)
             right = test.correct(state.weights)
@@ -241,40 +298,26 @@ def under_policy(
         state = unlearner.prepared(state, data)
         preparing = perf_counter() - start
         model = replace(model, state=state)
-        cost += retraining
-        cost += 0.0 if isinstance(policy, Always) else unlearning + preparing
-        best, now = workbench.accuracy(after.weights), workbench.accuracy(state.weights)
-        yield {
-            "deleted": len(gone),
-            "retrained": bool(verdict.retrain),
-            "seconds_unlearn": unlearning,
-            "seconds_prepare": preparing,
-            "seconds_retrain_sgd": after.seconds,
-            "seconds_retrain": retraining,
-            "seconds_rehearsal": opened.seconds,
-            "seconds_total": cost,
-            "acc_test_unlearned": workbench.accuracy(updated),
-            "acc_test_employed": now,
-            "acc_test_retrained": best,
-            "acc_err": accuracy_error(best, now),
-            "acc_err_init": done.facts.acc_err_init,
-            "acc_dis": accuracy_disparity(
-                workbench.accuracy_deleted(after.weights, after.deletion),
-                workbench.accuracy_deleted(updated, after.deletion),
-            ),
-            "estimate": done.facts.estimate,
-            "slope": model.baseline.slope,
-            "residual": mean_gradient(data, state.centre),
-            "seconds_spent": after.seconds + unlearning + preparing,
-        }
+        yield _Answered(
+            facts=done.facts,
+            slope=model.baseline.slope,
+            updated=done.state.weights,
+            weights=state.weights,
+            retrained=bool(verdict.retrain),
+            unlearning=unlearning,
+            preparing=preparing,
+            retraining=retraining,
+        )
 
 
 def _retrained(state: State, weights: np.ndarray) -> State:
-    """The state with the weights of a retraining. Sums that a stream goes by are kept: steps from
-    their point lead to the optimum of what remains, wherever the weights are."""
+    """The state with the weights of a retraining. Sums and guides that a stream goes by are kept:
+    steps from their point lead to the optimum of what remains, wherever the weights are."""
     if state.stream is not None and state.stream.leads:
         return replace(state, weights=weights)
-    return State(state.method, weights, state.n)
+    known = state.running_guide
+    known = None if known is None else known.unseen()
+    return State(state.method, weights, state.n, running_guide=known)
 
 
 def _loaded(

@@ -28,6 +28,7 @@ from unfit.errors import TooLarge, Unavailable
 from unfit.knobs import Knob, knob, knobs
 from unfit.methods.foresight import Foresight
 from unfit.methods.minimum import Objective, minimize
+from unfit.methods.running_guide import RunningGuide
 from unfit.methods.stream import Stream
 from unfit.progress import ProgressCallback
 
@@ -120,9 +121,9 @@ class State:
     over the rows were made that a fresh one would have saved. distance: of the centre from the
     optimum, foreseen, as a share of its length. linear_term (k, d): sigma b of INFLUENCE's
     objective. run: DELTAGRAD's stored training; spare: a second file, ready to take the next one,
-    once. stream: what the next requests of a stream need, and foresight:
-    what tells whether one needs a pass, in memory alone. own: arrays that a
-    method from outside keeps, by name. training: of a state that was just trained.
+    once. stream and running_guide: what the next requests of a stream need, and foresight: what
+    tells whether one needs a pass, in memory alone. own: arrays that a method from outside keeps,
+    by name. training: of a state that was just trained.
     """
 
     method: str
@@ -137,6 +138,7 @@ class State:
     spare: Reserve | None = field(default=None, repr=False)
     kept_centre: np.ndarray | None = field(default=None, repr=False)
     stream: Stream | None = field(default=None, repr=False)
+    running_guide: RunningGuide | None = field(default=None, repr=False)
     foresight: Foresight | None = field(default=None, repr=False)
     own: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     training: Training | None = field(default=None, repr=False)
@@ -552,6 +554,7 @@ def moved(
     n: int,
     stale_inverse: Sequence[Inverse] | None = None,
     stream: Stream | None = None,
+    running_guide: RunningGuide | None = None,
 ) -> State:
     """The state after its centre moved: what was known at the old one is a guide at best."""
     return State(
@@ -561,6 +564,7 @@ def moved(
         stale_inverse=stale_inverse,
         linear_term=state.linear_term,
         stream=stream,
+        running_guide=running_guide,
     )
 
 

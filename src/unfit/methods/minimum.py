@@ -16,7 +16,7 @@ from unfit.core import inexact_newton, newton
 from unfit.core.conjugate_gradients import Guide, Offer, Products
 from unfit.core.factors import Cholesky, Factor
 from unfit.core.newton import MAX_STEPS, Minimum
-from unfit.core.newton_cost import Sizes
+from unfit.core.newton_cost import SAMPLE_PER_COLUMN, Sizes
 from unfit.core.penalty import Penalty, Ridge, penalty_value, with_ridge
 from unfit.engines.base import Engine
 from unfit.errors import TooLarge
@@ -51,6 +51,10 @@ class Objective:
 
     def value_gradient(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self._regularised(W, *self.data.value_gradient_sum(W, self.mask))
+
+    def gradient(self, W: np.ndarray) -> np.ndarray:
+        found = self.data.gradient_sum(W, self.mask) + self.ridge * W
+        return found if self.linear_term is None else np.asarray(found + self.linear_term)
 
     def value_gradient_products(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray, Products]:
         value, gradient, products = self.data.value_gradient_products(W, self.mask)
@@ -99,10 +103,13 @@ class Objective:
 
     def sampled_guide(self, W: np.ndarray) -> Sequence[Factor]:
         """Factors of the Hessians of a few of the rows, in the place of all."""
-        n, size = self.n, self.sizes.sample
+        return [Cholesky.of(h) for h in self.sampled_hessians(W)]
+
+    def sampled_hessians(self, W: np.ndarray, per_column: int = SAMPLE_PER_COLUMN) -> np.ndarray:
+        """The Hessians (k, d, d), as a few of the rows tell them that are evenly spread."""
+        n, size = self.n, self.sizes.sample(per_column)
         sample = self.data.nth(np.linspace(0, n - 1, size).astype(np.intp), self.mask)
-        hessians = self.data.sums_of(W, sample)[1] * (n / size)
-        return [Cholesky.of(h) for h in with_ridge(hessians, self.ridge)]
+        return with_ridge(self.data.sums_of(W, sample)[1] * (n / size), self.ridge)
 
 
 def minimize(

@@ -6,6 +6,9 @@ As exact as RETRAIN, and prepared: the inverse Hessian that `prepare` makes, wit
 taken out, guides conjugate gradients, so that a request takes a few passes over the rows. No
 Hessian is made while it leads. Guided, four more digits cost one or two products, so by default it
 goes that far beyond the tolerance of training: then the weights do not show how they were come by.
+
+With `sample` the guide is made from a few rows a column instead of all. That is enough for a loose
+residual, and then one pass or none answers a request (methods.running_guide).
 Publishes w + sigma b, b fresh each time.
 """
 
@@ -15,13 +18,16 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from unfit.core.conjugate_gradients import TRUSTED
+from unfit.core.conjugate_gradients import TRUSTED, Guide
+from unfit.core.factors import TooFar
 from unfit.core.newton import MAX_STEPS
+from unfit.core.statistics import gradient_of_rows
 from unfit.engines.base import Engine
 from unfit.knobs import knob
-from unfit.methods.base import Method, State, moved, with_noise
+from unfit.methods.base import Method, State, finite, moved, with_noise
 from unfit.methods.guides import guide_without
-from unfit.methods.minimum import minimize
+from unfit.methods.minimum import Objective, minimize
+from unfit.methods.running_guide import FEW_OF_ALL, RunningGuide
 
 FURTHER = 1e-4  # of the tolerance of training, to which steps go by default
 
@@ -48,27 +54,82 @@ class Newton(Method):
         residual: Annotated[float, Ge(0)] = knob(
             0.0, "length of the mean gradient at which steps end; 0 for a ten-thousandth of tol"
         )
+        sample: Annotated[int, Ge(0)] = knob(
+            0, "rows for each column that `prepare` makes the guide from; 0 for all rows"
+        )
 
     def unlearn(
         self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
     ) -> State:
         if len(deleted) == 0:
             return state
-        left = state.n - len(deleted)
-        guide, kept = guide_without(state, data, deleted, self.penalty(data))
+        objective = self.objective(data, data.without(deleted))
+        try:
+            centred = self._followed(state, objective, deleted)
+        except TooFar:
+            centred = self._minimised(state, objective, deleted)
+        return with_noise(centred, self.perturbed(centred.weights, rng))
+
+    @property
+    def _residual(self) -> float:
+        return self.options.residual or FURTHER * self.settings.tol
+
+    def _followed(self, state: State, objective: Objective, deleted: np.ndarray) -> State:
+        known, m = state.running_guide, len(deleted)
+        if known is None or self.options.steps or m > FEW_OF_ALL * state.n:
+            raise TooFar
+        rows, penalty = objective.data.take(deleted), objective.penalty
+        weights, known = known.followed(
+            state.centre,
+            gradient_of_rows(rows, state.centre, penalty),
+            objective.gradient,
+            self._residual * objective.total_weight,
+        )
+        return moved(state, finite(weights), state.n - m, running_guide=known)
+
+    def _minimised(self, state: State, objective: Objective, deleted: np.ndarray) -> State:
+        data, start, known = objective.data, state.centre, state.running_guide
+        many = len(deleted) > FEW_OF_ALL * state.n
+        guide: Guide | None
+        if known is None:
+            guide, kept = guide_without(state, data, deleted, objective.penalty)
+        else:  # few rows have followed it as far as it leads
+            guide, kept = known.made if many else None, None
+        if guide is not None:  # from where the rows that leave have not pulled the weights
+            pulled = gradient_of_rows(data.take(deleted), start, objective.penalty)
+            start = start + guide(np.arange(len(start)), pulled)
         found = minimize(
-            self.objective(data, data.without(deleted)),
-            self.options.residual or FURTHER * self.settings.tol,
-            start=state.centre,
+            objective,
+            self._residual,
+            start=start,
+            near=not many,
             guide=guide,
             max_steps=self.options.steps or MAX_STEPS,
         )
         leads = found.products <= TRUSTED * found.steps
-        centred = moved(state, found.weights, left, kept if leads else None)
-        return with_noise(centred, self.perturbed(found.weights, rng))
+        return moved(
+            state,
+            found.weights,
+            state.n - len(deleted),
+            stale_inverse=kept if leads else None,
+            running_guide=known and known.after_solve(found.passes),
+        )
 
     def prepare(self, state: State, data: Engine) -> State:
+        if self.options.sample and data.forms_hessian and not data.wide():
+            return self._with_running_guide(state, data)
         if state.inverses is not None or data.wide():
             return state
         statistics = state.statistics or self.statistics(data, state.centre)
         return replace(state, statistics=data.with_factors(statistics, roots=False))
+
+    def _with_running_guide(self, state: State, data: Engine) -> State:
+        """With a guide from a sample, or a better one than that which leads no more."""
+        known, objective = state.running_guide, self.objective(data)
+        if known is not None and not known.due:
+            return state
+        if known is not None:
+            made = known.better(objective, state.centre)
+        else:
+            made = RunningGuide.of_sample(objective, state.centre, self.options.sample)
+        return replace(state, running_guide=made)

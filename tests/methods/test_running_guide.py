@@ -1,0 +1,274 @@
+"""A guide that runs along with a stream: what it expects is so, what it saves, when it gives up."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unfit
+from unfit.core.factors import TooFar, rough_inverse
+from unfit.core.objective import Rows
+from unfit.core.penalty import Penalty
+from unfit.methods import METHODS, Settings
+from unfit.methods.minimum import Objective, minimize
+from unfit.methods.running_guide import RunningGuide, price_of_guide
+from watched import Watched
+
+RESIDUAL = 1e-3
+N = 6000
+
+
+def people(classes=2, weight=None, columns=80):
+    """Rows whose classes overlap, so that a few of them tell the curvature."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, columns)) / np.sqrt(np.arange(1, columns + 1))
+    margins = X @ rng.standard_normal((columns, classes)) + 0.5 * rng.gumbel(size=(N, classes))
+    codes = np.argmax(margins, axis=1).astype(np.int32)
+    rows = Rows(X.astype(np.float32), codes, True, sample_weight=weight)
+    return Watched(rows, classes)
+
+
+def rng():
+    return np.random.default_rng(0)
+
+
+def method(residual=RESIDUAL, sample=1, **options):
+    known = {"residual": residual, "sample": sample, **options}
+    return METHODS["newton"](Settings(tol=residual, options=tuple(known.items())))
+
+
+def opened(data, newton):
+    """The state after training to the residual, prepared."""
+    found = minimize(Objective(data=data, mask=None, penalty=Penalty(1e-4)), newton.settings.tol)
+    state = newton.train(data, rng())
+    return newton.prepare(replace(state, weights=found.weights), data)
+
+
+def left_at(data, weights, l2=1e-4):
+    """The length of the mean gradient of any problem, in float64 and by nothing of ours."""
+    rows = data.take(data.remaining)
+    X = np.column_stack([rows.X.astype(np.float64), np.ones(len(rows))])
+    most = 0.0
+    for c, w in enumerate(weights):
+        t = rows.codes == (1 if len(weights) == 1 else c)
+        gradient = X.T @ (1 / (1 + np.exp(-X @ w)) - t) + l2 * len(rows) * w
+        most = max(most, np.linalg.norm(gradient))
+    return most / len(rows)
+
+
+def stream_of(data, newton, batches):
+    """What is left after each request, and passes over all rows that each took."""
+    state, left, passes = opened(data, newton), [], []
+    for gone in batches:
+        before = data.rows_read
+        state = newton.unlearn(state, data, gone, rng())
+        state = newton.prepare(state, data)
+        data.forget(gone)
+        passes.append((data.rows_read - before) / N)
+        left.append(left_at(data, state.weights))
+    return state, np.array(left), np.array(passes)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("law", ["random", "one class", "largest"])
+def test_a_stream_stays_within_the_residual_and_takes_fewer_passes_than_requests(classes, law):
+    data = people(classes)
+    rows = data.take(data.remaining)
+    order = {
+        "random": np.random.default_rng(1).permutation(N),
+        "one class": np.random.default_rng(1).permutation(np.flatnonzero(rows.codes == 0)),
+        "largest": np.argsort(-np.abs(rows.X[:, 0])),
+    }[law]
+    state, left, passes = stream_of(data, method(), np.split(order[:500], 50))
+    assert state.running_guide is not None
+    assert np.mean(left <= RESIDUAL) >= 0.95
+    assert left.max() <= 1.25 * RESIDUAL  # it is expected, not measured, where no pass is taken
+    assert np.median(passes) < 0.5  # most requests take no pass at all
+    assert passes.sum() < 50
+
+
+def test_it_saves_passes():
+    """What it saves: NEWTON with nothing prepared, to the same residual, takes twice the passes."""
+    batches = np.split(np.random.default_rng(1).permutation(N)[:500], 50)
+    _, _, guided = stream_of(people(), method(), batches)
+    data, plain = people(), method(sample=0)
+    state, passes = replace(opened(data, plain), statistics=None), []
+    for gone in batches:
+        before = data.rows_read
+        state = plain.unlearn(state, data, gone, rng())
+        data.forget(gone)
+        passes.append((data.rows_read - before) / N)
+    assert guided.sum() < 0.5 * np.sum(passes)
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 1000),
+    classes=st.integers(2, 3),
+    residual=st.sampled_from([3e-3, 1e-4, 1e-6]),
+    share=st.sampled_from([0.001, 0.01, 0.05]),
+)
+def test_what_is_expected_bounds_what_is_left(seed, classes, residual, share):
+    data = people(classes)
+    order = np.random.default_rng(seed).permutation(N)
+    m = max(1, int(share * N))
+    batches = [order[i * m : (i + 1) * m] for i in range(8)]
+    _, left, _ = stream_of(data, method(residual), batches)
+    assert left.max() <= 1.25 * residual
+
+
+def test_many_rows_at_once_are_solved_for():
+    data, newton = people(), method()
+    state = opened(data, newton)
+    gone = np.arange(N // 3)
+    state = newton.unlearn(state, data, gone, rng())
+    assert state.running_guide.shrinks is None  # what it has learned is given up
+    data.forget(gone)
+    assert left_at(data, state.weights) <= RESIDUAL
+
+
+def test_a_guide_that_misleads_is_found_out():
+    """Its steps are too long, or lead nowhere: the solve without it measures what is left."""
+    data, newton = people(), method(residual=1e-6)
+    state = opened(data, newton)
+    known = state.running_guide
+    misled = replace(known, inverses=[np.float32(30) * P for P in known.inverses])
+    gradient = Objective(data=data, mask=None, penalty=Penalty(1e-4)).gradient
+    with pytest.raises(TooFar):
+        misled.followed(state.centre, np.ones_like(state.centre), gradient, 1e-6 * N)
+    gone = np.arange(25)
+    after = newton.unlearn(replace(state, running_guide=misled), data, gone, rng())
+    data.forget(gone)
+    assert left_at(data, after.weights) <= 1e-6
+    assert after.running_guide.beyond > 0
+
+
+def test_a_better_guide_is_made_when_passes_have_paid_for_it():
+    """Until then fewer passes were lost by the old one than the better one costs, and those of one
+    request; and what there is in the end leads."""
+    data, newton = people(), method(residual=1e-6)
+    state, passes = opened(data, newton), []
+    state = replace(state, running_guide=replace(state.running_guide, price=20.0))
+    made = 0
+    for gone in np.split(np.arange(400), 40):
+        known, before = state.running_guide, data.rows_read
+        state = newton.unlearn(state, data, gone, rng())
+        data.forget(gone)
+        after = state.running_guide
+        passes.append((data.rows_read - before) / N)
+        assert known.beyond < known.price
+        assert after.beyond - known.beyond <= passes[-1]
+        assert after.due == (after.beyond >= after.price)
+        state = newton.prepare(state, data)
+        if not after.due:
+            assert state.running_guide is after
+            continue
+        made += 1
+        assert state.running_guide.beyond == 0
+        assert state.running_guide.per_column == 2 * after.per_column
+        assert not np.array_equal(state.running_guide.inverses[0], after.inverses[0])
+    assert made
+    assert np.mean(passes[-10:]) < 2
+
+
+def test_the_price_counts_flops_against_those_of_a_pass():
+    sizes = Objective(data=people(), mask=None, penalty=Penalty(1e-4)).sizes
+    assert price_of_guide(sizes, 1) < price_of_guide(sizes, 5)
+    assert price_of_guide(replace(sizes, n=100 * N, numbers=100 * sizes.numbers), 1) < 0.05 * (
+        price_of_guide(sizes, 1)
+    )
+
+
+def test_after_other_weights_a_pass_is_taken_first():
+    data, newton = people(), method()
+    state = opened(data, newton)
+    for gone in np.split(np.arange(60), 6):
+        state = newton.unlearn(state, data, gone, rng())
+        data.forget(gone)
+    state = replace(state, running_guide=state.running_guide.unseen())
+    before = data.rows_read
+    state = newton.unlearn(state, data, np.arange(60, 61), rng())
+    assert data.rows_read - before >= len(data) - 61
+
+
+def test_sample_weights_count():
+    weight = np.random.default_rng(3).uniform(0.2, 3.0, N)
+    weighted, newton, l2 = people(weight=weight), method(), 1e-4
+    state = opened(weighted, newton)
+    for gone in np.split(np.arange(200), 20):
+        state = newton.unlearn(state, weighted, gone, rng())
+        weighted.forget(gone)
+    assert state.running_guide is not None
+    ones = np.column_stack([weighted.rows.X[200:].astype(np.float64), np.ones(N - 200)])
+    w, t, s = state.weights[0], weighted.rows.codes[200:] == 1, weight[200:]
+    gradient = ones.T @ (s * (1 / (1 + np.exp(-ones @ w)) - t)) + l2 * s.sum() * w
+    assert np.linalg.norm(gradient) / s.sum() <= RESIDUAL
+
+
+def test_the_rough_inverse_is_one():
+    data = people()
+    objective = Objective(data=data, mask=None, penalty=Penalty(1e-4))
+    (H,) = objective.sampled_hessians(np.zeros((1, data.d)), 5)
+    P = rough_inverse(H)
+    assert P.dtype == np.float32
+    np.testing.assert_array_equal(P, P.T)
+    np.testing.assert_allclose(P @ H, np.eye(data.d), atol=1e-3)
+
+
+def test_without_digits_in_float32_it_is_of_float64():
+    vectors = np.linalg.qr(np.random.default_rng(0).standard_normal((40, 40)))[0]
+    H = (vectors * np.geomspace(1e-9, 1, 40)) @ vectors.T
+    H = (H + H.T) / 2
+    P = rough_inverse(H)
+    assert P.dtype == np.float64
+    np.testing.assert_allclose(P @ H, np.eye(40), atol=1e-5)
+
+
+def test_the_estimator_runs_it_and_pickles_hold_nothing_of_it():
+    data = people()
+    options = {"residual": RESIDUAL, "sample": 1}
+    clf = unfit.LogisticRegression("newton", options=options, random_state=0)
+    clf.fit(data.rows.X, data.codes).prepare()
+    for row in range(5):
+        clf.unlearn([row])
+    assert clf._state.running_guide is not None
+    again = pickle.loads(pickle.dumps(clf))
+    assert again._state.running_guide is None
+    np.testing.assert_array_equal(again.coef_, clf.coef_)
+    again.unlearn([7])
+    assert again.n_remaining_ == N - 6 if hasattr(again, "n_remaining_") else True
+    data.forget(np.array([0, 1, 2, 3, 4, 7]))
+    weights = np.column_stack([again.coef_, again.intercept_])
+    assert left_at(data, weights) <= RESIDUAL
+
+
+def test_nothing_of_it_is_stored():
+    data, newton = people(), method()
+    state = newton.unlearn(opened(data, newton), data, np.arange(20), rng())
+    assert state.running_guide is not None
+    assert set(state.to_arrays()) <= {"weights", "n"}
+
+
+def test_engines_without_hessians_are_solved_for(monkeypatch):
+    data, newton = people(), method()
+    monkeypatch.setattr(Watched, "forms_hessian", False)
+    state = newton.prepare(newton.train(data, rng()), data)
+    assert state.running_guide is None
+
+
+def test_it_begins_with_a_pass_and_never_trusts_what_it_has_not_seen():
+    """A step by a guide that nothing is known of may leave more than it answers."""
+    identity = [np.eye(3, dtype=np.float32)]
+    guide = RunningGuide(inverses=identity, per_column=1, price=5.0)
+    seen = []
+
+    def gradient(weights):  # of a quadratic with curvature 20, where the guide expects 1
+        seen.append(weights)
+        return 20.0 * (weights - 2.0)
+
+    with pytest.raises(TooFar):
+        guide.followed(np.ones((1, 3)), np.full((1, 3), 0.1), gradient, 1.0)
+    assert len(seen) == 2
