@@ -30,11 +30,11 @@ def test_the_costs_are_those_of_the_formulae():
     found = sizes(10_000, 1000, 2)
     assert found.product == 10_000 * 1000 * (4 + 8 / 1.25)
     assert found.hessian == 2 * (10_000 * 1000 * 1000 / 4 + 1000**3 / 3)
-    assert found.sample == 2000
-    assert found.guide == 2 * (2000 * 1000 * 1000 / 4 + 1000**3 / 3)
-    assert found.products_per_guide() == FEWEST_PRODUCTS > found.guide / found.product
+    assert found.sample() == 2000
+    assert found.guide() == 2 * (2000 * 1000 * 1000 / 4 + 1000**3 / 3)
+    assert found.products_per_guide() == FEWEST_PRODUCTS > found.guide() / found.product
     wider = sizes(10_000, 3072)
-    assert wider.products_per_guide() == -(-wider.guide // wider.product)
+    assert wider.products_per_guide() == -(-wider.guide() // wider.product)
     assert PRODUCTS_PER_HESSIAN * found.product < found.hessian
 
 
@@ -43,4 +43,4 @@ def test_a_guide_is_never_made_before_a_few_products():
 
 
 def test_a_sample_is_never_larger_than_the_rows():
-    assert sizes(500, 400).sample == 500
+    assert sizes(500, 400).sample() == 500

@@ -84,10 +84,22 @@ def test_a_stream_stays_within_the_residual_and_takes_fewer_passes_than_requests
     }[law]
     state, left, passes = stream_of(data, method(), np.split(order[:500], 50))
     assert state.running_guide is not None
-    assert np.mean(left <= RESIDUAL) >= 0.95
-    assert left.max() <= 1.25 * RESIDUAL  # it is expected, not measured, where no pass is taken
+    assert left.max() <= RESIDUAL
     assert np.median(passes) < 0.5  # most requests take no pass at all
     assert passes.sum() < 50
+
+
+@pytest.mark.parametrize("sample", [4, 64])
+def test_a_guide_that_leads_well_at_first_is_not_believed_for_ever(sample):
+    """What it leaves grows as one class leaves and the weights move; corrections of what training
+    has left, in other directions, say nothing of that."""
+    data, newton = people(), method(sample=sample)
+    members = np.flatnonzero(data.codes == 0)
+    order = members[np.argsort(data.rows.X[members, 0])]
+    state, left, passes = stream_of(data, newton, np.split(order[:1500], 100))
+    assert left.max() <= RESIDUAL
+    assert 2 < passes.sum() < 70
+    assert state.running_guide.share is not None
 
 
 def test_it_saves_passes():
@@ -117,7 +129,7 @@ def test_what_is_expected_bounds_what_is_left(seed, classes, residual, share):
     m = max(1, int(share * N))
     batches = [order[i * m : (i + 1) * m] for i in range(8)]
     _, left, _ = stream_of(data, method(residual), batches)
-    assert left.max() <= 1.25 * residual
+    assert left.max() <= 1.1 * residual  # it is expected, not measured, where no pass is taken
 
 
 def test_many_rows_at_once_are_solved_for():
@@ -125,7 +137,7 @@ def test_many_rows_at_once_are_solved_for():
     state = opened(data, newton)
     gone = np.arange(N // 3)
     state = newton.unlearn(state, data, gone, rng())
-    assert state.running_guide.shrinks is None  # what it has learned is given up
+    assert state.running_guide.share is None  # what it has learned is given up
     data.forget(gone)
     assert left_at(data, state.weights) <= RESIDUAL
 

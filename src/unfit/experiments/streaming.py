@@ -51,7 +51,6 @@ REFIT = "refit"  # not a policy of ours: scikit-learn's lbfgs, warm, at every ba
 REFIT_TOL = 1e-6
 STREAM = "stream"  # not a method: the cheaper of two ways of NEWTON, to a residual that SGD sets
 _AS_NEAR = 1.0  # of the gradient that SGD leaves
-_PER_COLUMN = 1  # rows that the guide is made from
 _PASSES_SAVED = 4  # by a guide, for each batch
 
 
@@ -123,9 +122,11 @@ def _for_stream(workbench: Workbench) -> Unlearner:
     seconds = perf_counter() - start
     course = course_of(workbench)
     batches = 1 if course is None else len(counts_of(course, workbench.data.n))
-    guided = _newton_to(tol, sample=_PER_COLUMN)
-    pays = price_of_guide(guided.objective(data).sizes, _PER_COLUMN) < _PASSES_SAVED * batches
-    method = guided if pays else _newton_to(tol)
+    sizes, sample = _newton_to(tol).objective(data).sizes, 1
+    pays = price_of_guide(sizes, sample) < _PASSES_SAVED * batches
+    while sample * sizes.d < sizes.n and price_of_guide(sizes, 2 * sample) <= 1:
+        sample *= 2  # more rows for less than a pass
+    method = _newton_to(tol, sample=sample if pays else 0)
     return Unlearner(method=method, prepares=pays, tol=tol, seconds=seconds)
 
 

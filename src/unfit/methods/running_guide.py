@@ -3,17 +3,17 @@
     w <- w + P gradient(w; leaving)           what the rows that leave have pulled: no pass
     w <- w - P gradient(w; remaining)         one pass, and what it sees is corrected
 
-P begins as about the inverse Hessian, from a sample of the rows, in float32 where that has
-the digits. What a step leaves of
-the gradient g that it answers tells how P is wrong there: H s = g - what is left, for the rows that
-remain now, and that secant goes into P (core.secants). So it follows the Hessian as rows leave, and
-a sample of one row a column is enough to begin with.
+P begins as about the inverse Hessian, from a sample of the rows, in float32 where that has the
+digits. What a step s leaves of the gradient g that it answers tells how P is wrong there:
+H s = g - what is left, for the rows that remain now, and that secant goes into P (core.secants). So
+it follows the Hessian as rows leave, and a sample of one row a column may be enough to begin with.
 
-The length of what is left is shrinks x that of what was answered. Along a stream that ratio changes
-slowly, and so what is left after a step is expected: that ratio, as it was seen at the last pass,
-and CAREFUL times as much. While that is allowed a request takes no pass at all, and else one, as a
-rule. Passes beyond the first of a request are those that a better guide would have saved; once they
-would have paid for one from twice as many rows, that is due.
+The length of what a step leaves is a share of that of what it answers. Between passes it is
+expected: the share that the last pass showed, CAREFUL times as much, and more by as much as has been
+answered since, for a Hessian changes with the rows that leave and with the weights that move. While
+what is left is expected to be allowed a request takes no pass at all, and else one, as a rule.
+Passes beyond the first of a request are those that a better guide would have saved; once they would
+have paid for one from twice as many rows, that is due.
 
 In memory alone: guide and secants hold something of rows that have left since. Knows core and
 methods.minimum.
@@ -34,7 +34,8 @@ from unfit.methods.minimum import Objective
 FEW_OF_ALL = 0.1  # rows of one request, of all, beyond which a guide is for conjugate gradients
 CAREFUL = 1.75
 _FADES = 0.8  # of a ratio that was seen, at the next pass at least
-_LEADS = 0.7  # a correction must shrink the gradient at least so much
+_LEADS = 0.7  # steps must shrink the gradient at least so much
+_FAR = 4.0  # times what was answered before a pass, beyond which that one says little
 _MOST_PASSES = 8  # for one request
 _BETTER = 2  # times as many rows for each column
 _WORTH = 0.1  # of what is allowed, from which a gradient that was seen is corrected
@@ -43,41 +44,49 @@ Gradient = Callable[[np.ndarray], np.ndarray]  # of the rows that remain, (k, d)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Answered:
-    """What steps have answered since the last pass: the steps and the gradients, as one, and the
-    length of the gradients, each for itself."""
+class _SincePass:
+    """left (k, d): the gradient that the last pass saw and no step has answered; None where there
+    was no pass. Since then: steps and the gradients they answered, as one, the length of these
+    gradients, each for itself, and the number of requests."""
 
+    left: np.ndarray | None
     step: np.ndarray
     gradient: np.ndarray
-    length: float
+    length: float = 0.0
+    requests: int = 0
 
     @classmethod
-    def nothing_of(cls, length: float, like: np.ndarray) -> "_Answered":
-        return cls(step=np.zeros_like(like), gradient=np.zeros_like(like), length=length)
+    def pass_that_saw(cls, left: np.ndarray | None, like: np.ndarray) -> "_SincePass":
+        return cls(left=left, step=np.zeros_like(like), gradient=np.zeros_like(like))
 
-    def and_then(self, step: np.ndarray, gradient: np.ndarray) -> "_Answered":
-        return _Answered(
+    def and_then(
+        self, step: np.ndarray, gradient: np.ndarray, *, requests: int = 0
+    ) -> "_SincePass":
+        return _SincePass(
+            left=self.left,
             step=self.step + step,
             gradient=self.gradient + gradient,
             length=self.length + float(np.linalg.norm(gradient)),
+            requests=self.requests + requests,
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunningGuide:
-    """inverses: of each problem, (d, d), from so many rows per_column, as they were made. answered:
-    since the last pass; None before the first. shrinks: what is expected of a gradient after a
-    step, for one of length 1; None before it was seen. beyond: passes after the first of each
-    request, and those of solves that followed it no more. price: passes that cost as much as a
-    better guide.
+    """inverses: of each problem, (d, d), from so many rows per_column, as they were made. since:
+    the last pass; None before the first. share: of what a step answers, that it leaves at most, for
+    all that passes after requests have shown; None before the first. answered: the length of all
+    that was answered before that pass. beyond: passes after the first of each request, and those of
+    solves that followed it no more. price: passes that cost as much as a better guide.
     """
 
     inverses: Sequence[np.ndarray]
     per_column: int
     price: float
     secants: Secants = field(default_factory=Secants)
-    answered: _Answered | None = None
-    shrinks: float | None = None
+    since: _SincePass | None = None
+    share: float | None = None
+    answered: float = 0.0
     beyond: int = 0
 
     @classmethod
@@ -102,12 +111,12 @@ class RunningGuide:
     def unseen(self) -> "RunningGuide":
         """For weights that were come by in another way: what is left of the gradient there is not
         known."""
-        return replace(self, answered=None)
+        return replace(self, since=None)
 
     def after_solve(self, passes: int) -> "RunningGuide":
         """After a request that it could not follow: what it learned is given up, and the passes of
         the solve that was needed instead count as those that a new guide would have saved."""
-        return replace(self.unseen(), secants=Secants(), shrinks=None, beyond=self.beyond + passes)
+        return replace(self.unseen(), secants=Secants(), share=None, beyond=self.beyond + passes)
 
     def made(self, problems: np.ndarray, vectors: np.ndarray) -> np.ndarray:
         """A guide for conjugate gradients: the inverses as they were made, for named problems."""
@@ -125,38 +134,46 @@ class RunningGuide:
         """The weights after a request, with a gradient of at most the allowed length, as it is
         expected or seen. of_leaving (k, d): the gradient of the rows that leave, at the start.
         TooFar where the guide leads no more."""
-        known, answered = self, self.answered or _Answered.nothing_of(math.inf, start)
+        known, since = self, self.since or _SincePass.pass_that_saw(None, start)
         step = known.times(of_leaving)
-        weights, answered = start + step, answered.and_then(step, of_leaving)
+        weights, since = start + step, since.and_then(step, of_leaving, requests=1)
         passes, before = 0, math.inf
-        while not known._expected(answered) <= allowed:
+        while not known._expected(since) <= allowed:
             seen = gradient(weights)
             length = float(np.linalg.norm(seen))
             passes += 1
             if passes == _MOST_PASSES or not length <= _LEADS * before:
                 raise TooFar
-            known, before = known._having_seen(answered, seen, length), length
-            if length <= _WORTH * allowed:  # as if a step had left it
-                answered = _Answered.nothing_of(length / (known.shrinks or 1.0), start)
-                answered = replace(answered, gradient=-seen)
+            known, before = known._having_seen(since, seen), length
+            if length <= (1.0 if known.share is None else _WORTH) * allowed:
+                since = _SincePass.pass_that_saw(seen, start)
                 break
             step = -known.times(seen)
             weights = weights + step
-            answered = _Answered(step=step, gradient=-seen, length=length)
+            since = _SincePass.pass_that_saw(np.zeros_like(seen), start).and_then(step, -seen)
         beyond = known.beyond + max(0, passes - 1)
-        return weights, replace(known, answered=answered, beyond=beyond)
+        return weights, replace(known, since=since, beyond=beyond)
 
-    def _expected(self, answered: _Answered) -> float:
+    def _expected(self, since: _SincePass) -> float:
         """The length of the gradient that is left."""
-        return answered.length * (math.inf if self.shrinks is None else self.shrinks)
+        if since.left is None or self.share is None or self.share > _LEADS:
+            return math.inf
+        if since.length > _FAR * self.answered:
+            return math.inf
+        grown = 1.0 + since.length / self.answered
+        return float(np.linalg.norm(since.left)) + self.share * grown * since.length
 
-    def _having_seen(self, answered: _Answered, left: np.ndarray, length: float) -> "RunningGuide":
+    def _having_seen(self, since: _SincePass, seen: np.ndarray) -> "RunningGuide":
         """With what a pass says of the steps before it."""
-        if not math.isfinite(answered.length):
-            return self
-        shrinks = max(CAREFUL * length / answered.length, _FADES * (self.shrinks or 0.0))
-        secants = self.secants.with_pair(answered.step, answered.gradient + left)
-        return replace(self, shrinks=shrinks, secants=secants)
+        known = replace(self, answered=self.answered + since.length)
+        if since.left is None or since.length == 0:
+            return known
+        wrong = seen - since.left
+        known = replace(known, secants=self.secants.with_pair(since.step, since.gradient + wrong))
+        if not since.requests:  # what a correction leaves says little of other gradients
+            return known
+        share = CAREFUL * float(np.linalg.norm(wrong)) / since.length
+        return replace(known, share=max(share, _FADES * (self.share or 0.0)))
 
 
 def price_of_guide(sizes: Sizes, per_column: int) -> float:
