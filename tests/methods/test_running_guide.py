@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -251,10 +252,27 @@ def test_the_estimator_runs_it_and_pickles_hold_nothing_of_it():
     assert again._state.running_guide is None
     np.testing.assert_array_equal(again.coef_, clf.coef_)
     again.unlearn([7])
-    assert again.n_remaining_ == N - 6 if hasattr(again, "n_remaining_") else True
     data.forget(np.array([0, 1, 2, 3, 4, 7]))
     weights = np.column_stack([again.coef_, again.intercept_])
     assert left_at(data, weights) <= RESIDUAL
+
+
+def test_rows_on_a_device_and_sparse_ones_are_forgotten_as_well():
+    """On a device by the same guide; sparse rows, of which no Hessian is made, are solved for."""
+    pytest.importorskip("torch")
+    data = people()
+    options = {"residual": RESIDUAL, "sample": 4}
+    gone = np.arange(40)
+    for engine, X in (("torch", data.rows.X), ("cpu", scipy.sparse.csr_array(data.rows.X))):
+        clf = unfit.LogisticRegression("newton", engine=engine, options=options, random_state=0)
+        clf.fit(X, data.codes).prepare()
+        for row in gone:
+            clf.unlearn([row])
+        assert (clf._state.running_guide is not None) == (engine == "torch")
+        weights = np.column_stack([clf.coef_, clf.intercept_])
+        rest = people()
+        rest.forget(gone)
+        assert left_at(rest, weights) <= RESIDUAL
 
 
 def test_nothing_of_it_is_stored():
