@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
+from unfit.core import deleted_sums
 from unfit.core.deleted_sums import sums_of_rows
 from unfit.core.kernels import narrow
 from unfit.core.objective import Rows, hessian_sum
@@ -72,6 +73,35 @@ def test_threads_share_the_rows(threads, monkeypatch):
     rows, W = problem(rng, 301, 9, 3, "float64", True)
     index = rng.permutation(301)[:200]
     assert_sums(sums_of_rows(rows, index, W), plain(rows, index, W), "float64", 200)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+@pytest.mark.parametrize("count", [20, 64, 200])
+def test_threads_share_wide_rows(cores, count, monkeypatch):
+    monkeypatch.setattr(deleted_sums, "available_threads", lambda: cores)
+    parts = []
+    part = deleted_sums._sums_of_part
+    monkeypatch.setattr(
+        deleted_sums,
+        "_sums_of_part",
+        lambda rows, index, W: parts.append(len(index)) or part(rows, index, W),
+    )
+    rng = np.random.default_rng(0)
+    rows, W = problem(rng, 301, 300, 3, "float64", True)
+    index = rng.permutation(301)[:count]
+    assert_sums(sums_of_rows(rows, index, W), plain(rows, index, W), "float64", count)
+    assert sum(parts) == count
+    assert len(parts) == max(1, min(cores, count // 32))
+
+
+def test_sums_that_many_threads_would_hold_are_made_by_one(monkeypatch):
+    monkeypatch.setattr(deleted_sums, "available_threads", lambda: 8)
+    monkeypatch.setattr(deleted_sums, "_MOST_NUMBERS", 301**2)
+    monkeypatch.setattr(deleted_sums, "run_threads", None)
+    rng = np.random.default_rng(0)
+    rows, W = problem(rng, 301, 300, 2, "float64", True)
+    index = np.arange(301)
+    assert_sums(sums_of_rows(rows, index, W), plain(rows, index, W), "float64", 301)
 
 
 def test_float32_sums_of_many_rows_keep_their_digits():

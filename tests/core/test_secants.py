@@ -58,7 +58,7 @@ def test_the_last_pairs_are_kept():
     )
 
 
-@pytest.mark.parametrize("seen", [0.0, -1.0])
+@pytest.mark.parametrize("seen", [0.0, -1.0, 1e-320])
 def test_a_step_without_curvature_teaches_its_problem_nothing(seen):
     """It would make the guide indefinite; the problem beside it learns all the same."""
     hessians, inverses, rng = problems(1)
@@ -70,6 +70,18 @@ def test_a_step_without_curvature_teaches_its_problem_nothing(seen):
     found = secants.solve(times(inverses), vectors)
     np.testing.assert_array_equal(found[0], times(inverses)(vectors)[0])
     assert not np.array_equal(found[1], times(inverses)(vectors)[1])
+
+
+def test_rounding_teaches_nothing():
+    """A change that is almost at right angles to the step is what rounding leaves of none."""
+    _, inverses, rng = problems(3)
+    step = rng.standard_normal((2, 8))
+    across = rng.standard_normal((2, 8))
+    along = np.einsum("kd,kd->k", across, step) / np.einsum("kd,kd->k", step, step)
+    change = across - (1 - 1e-9) * along[:, None] * step
+    vectors = rng.standard_normal((2, 8))
+    found = Secants().with_pair(step, change).solve(times(inverses), vectors)
+    np.testing.assert_array_equal(found, times(inverses)(vectors))
 
 
 def test_nothing_that_is_given_is_written_to():

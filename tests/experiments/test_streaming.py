@@ -1,5 +1,8 @@
 """Streams of batches: a refit is a refit, and every policy pays for what it does."""
 
+from dataclasses import replace
+from time import sleep
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,8 @@ from unfit.core.predictions import predict
 from unfit.experiments import streaming
 from unfit.experiments.run import Run
 from unfit.experiments.streaming import REFIT, STREAM, streams
+from unfit.methods import State
+from unfit.methods.running_guide import RunningGuide
 
 FRACTIONS = (0.05, 0.1, 0.2)
 
@@ -94,3 +99,33 @@ def test_scores_are_those_of_the_weights_of_each_batch(workbench):
         assert row["acc_test_employed"] == workbench.accuracy(after.weights)
         rest = workbench.without(after.deletion)
         assert row["residual"] == streaming.mean_gradient(rest, after.weights)
+
+
+def test_weights_of_a_retraining_are_not_what_the_guide_has_seen():
+    known = RunningGuide(inverses=[np.eye(2)], per_column=1, price=1.0, answered=3.0)
+    known = replace(known, since=object())
+    state = State("newton", np.ones((1, 2)), 9, running_guide=known)
+    after = streaming._retrained(state, np.zeros((1, 2)))
+    assert after.running_guide.since is None
+    assert after.running_guide.answered == 3.0
+    assert not after.weights.any()
+
+
+@pytest.mark.parametrize(("policy", "pays"), [("never", True), ("0%", False)])
+def test_the_first_preparing_is_paid_once(workbench, monkeypatch, policy, pays):
+    """By whoever has not paid for it with a rehearsal."""
+    unlearner = streaming.unlearner_of(workbench, "fisher")
+    opened = streaming.open_stream(workbench, unlearner, "targeted-random", 0)
+    retrained = [
+        streaming.retrained_by_sgd(workbench, workbench.deletion("targeted-random", 0.05, 0))
+    ]
+    prepared = type(unlearner).prepared
+
+    def slow(self, state, data):
+        sleep(0.2)
+        return prepared(self, state, data)
+
+    monkeypatch.setattr(type(unlearner), "prepared", slow)
+    (row,) = streaming.under_policy(workbench, unlearner, opened, policy, retrained)
+    assert (row["seconds_prepare"] >= 0.4) == pays
+    assert row["seconds_prepare"] >= 0.2

@@ -124,6 +124,17 @@ def test_the_estimator_takes_the_method_and_its_options():
         unfit.LogisticRegression("newton", options={"steps": -1}).fit(data.rows.X, data.codes)
 
 
+def test_certificates_and_audits_take_a_method_with_options():
+    """What they compare with is RETRAIN, which has none of them."""
+    data = wide(columns=20)
+    clf = unfit.LogisticRegression(
+        "newton", options={"steps": 3}, epsilon=1.0, delta=1e-5, noise=1e-2, l2=1e-2
+    )
+    clf.fit(data.rows.X, data.codes).unlearn([1, 2, 3])
+    assert clf.certificate_.epsilon == 1.0
+    assert clf.audit().verdict != "not forgotten"
+
+
 def test_a_guide_of_other_rows_does_no_harm():
     """Inverses that belong to another problem are found out, and the optimum is the same."""
     data = wide()

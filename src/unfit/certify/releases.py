@@ -83,8 +83,11 @@ class Ready:
 
     def _at(self, weights: np.ndarray, centre: np.ndarray | None) -> State:
         """What is known of the state that the method left still holds where it was not moved."""
-        statistics = None if self.polished.steps else self.after.statistics
-        return self.after.at(weights, centre, statistics=statistics, stream=None)
+        statistics, guide = self.after.statistics, self.after.running_guide
+        if self.polished.steps:
+            statistics, guide = None, guide and guide.unseen()
+        known = {"statistics": statistics, "running_guide": guide, "stream": None}
+        return self.after.at(weights, centre, **known)
 
     @property
     def mu(self) -> float:
@@ -119,7 +122,8 @@ class Releases:
         """Of a model of these rows; the lengths of all of them are looked at."""
         data.precise = True
         found = RowLengths.of(data)
-        l2 = Retrain(settings).penalty(data).per_row_of(data.total_weight())
+        plain = replace(settings, options=())  # which are those of the method that unlearns
+        l2 = Retrain(plain).penalty(data).per_row_of(data.total_weight())
         made = Certifier(promise=promise, l2=l2, radius=found.radius, tol=settings.tol)
         return cls(made, found, C=settings.C)
 

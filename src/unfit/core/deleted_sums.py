@@ -1,9 +1,9 @@
 """Sums over rows on their way out, by BLAS where they are wide.
 
 Its threads wait for the next call spinning, for tens of milliseconds, and a pass by threads of our
-own meanwhile takes twice as long. So these threads are ours, with BLAS on one core in each; of very
-many columns, whose sums would be held by each thread, they are its own. In the precision of the
-rows inside a block, float64 across.
+own meanwhile takes twice as long. So these threads are ours, with BLAS on one core in each; of few
+rows there is one, and of very many columns, whose sums each thread would hold, they are BLAS's own.
+In the precision of the rows inside a block, float64 across.
 """
 
 import numpy as np
@@ -19,7 +19,8 @@ from unfit.core.objective import (
     scaled_rows,
 )
 
-_MOST_COLUMNS = 1024
+_MOST_NUMBERS = 1 << 24  # of the sums of all threads together
+_WORTH_A_THREAD = 32  # rows
 
 
 def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -31,10 +32,11 @@ def sums_of_rows(rows: Rows, index: np.ndarray, W: np.ndarray) -> tuple[np.ndarr
     check_index(index, len(rows))
     if narrow(rows.X, len(W)):
         return narrow_sums(rows, index, W)
-    threads = available_threads() if W.shape[1] <= _MOST_COLUMNS else 1
-    parts = [part for part in np.array_split(index, threads) if part.size]
-    if len(parts) < 2:
+    numbers = W.shape[0] * W.shape[1] ** 2
+    threads = min(available_threads(), _MOST_NUMBERS // numbers, index.size // _WORTH_A_THREAD)
+    if threads < 2:
         return _sums_of_part(rows, index, W)
+    parts = np.array_split(index, threads)
     found: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def body(thread: int) -> None:

@@ -369,7 +369,8 @@ def _inverted(hessian: np.ndarray) -> np.ndarray:
 
 
 def rough_inverse(hessian: np.ndarray) -> np.ndarray:
-    """H^-1 by float32, at half the time of float64's; by float64 where float32 has no digits."""
+    """About H^-1, by float32 at half the time of float64's; by float64 where that finds H not to be
+    positive definite. To how many digits is left to those who are guided by it."""
     with blas_on_one_core():
         lower, failed = lapack.spotrf(hessian.astype(np.float32).T, lower=1, overwrite_a=1)
         if not failed:

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 MOST = 5  # pairs that are kept, the last ones: more lead no better
+_LEAST = np.finfo(np.float64).tiny
+_SEEN = 1e-6  # of |s| |y|, that s.y is at least where curvature was seen, and not rounding
 
 Guide = Callable[[np.ndarray], np.ndarray]  # P_0 times vectors (k, d)
 
@@ -29,7 +31,8 @@ class Secants:
 
     def with_pair(self, step: np.ndarray, change: np.ndarray) -> "Secants":
         along = _dots(step, change)
-        seen = along > 0
+        lengths = np.sqrt(_dots(step, step) * _dots(change, change))
+        seen = (along > _SEEN * lengths) & (along > _LEAST)
         inverse = np.where(seen, 1.0 / np.where(seen, along, 1.0), 0.0)
         return Secants((*self.pairs, (step, change, inverse))[-MOST:])
 

@@ -82,7 +82,8 @@ class AuditedModel(FittedModel):
     def _question(self, test: Rows) -> Question:
         method, state = self._fitted, self._state
         if self._releases is not None:  # publishes as RETRAIN does: the centre and plain noise
-            method = METHODS["retrain"](replace(method.settings, solver="auto", sigma=self.noise))
+            settings = replace(method.settings, solver="auto", sigma=self.noise, options=())
+            method = METHODS["retrain"](settings)
             state = State(method.name, state.weights, state.n, kept_centre=state.centre)
         return self._asked(method, state, test)
 

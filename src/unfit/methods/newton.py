@@ -19,15 +19,14 @@ import numpy as np
 from annotated_types import Ge
 
 from unfit.core.conjugate_gradients import TRUSTED, Guide
-from unfit.core.factors import TooFar
 from unfit.core.newton import MAX_STEPS
 from unfit.core.statistics import gradient_of_rows
 from unfit.engines.base import Engine
 from unfit.knobs import knob
-from unfit.methods.base import Method, State, finite, moved, with_noise
+from unfit.methods.base import Method, Settings, State, moved, with_noise
 from unfit.methods.guides import guide_without
 from unfit.methods.minimum import Objective, minimize
-from unfit.methods.running_guide import FEW_OF_ALL, RunningGuide
+from unfit.methods.running_guide import FEW_OF_ALL, Lost, RunningGuide
 
 FURTHER = 1e-4  # of the tolerance of training, to which steps go by default
 
@@ -58,42 +57,56 @@ class Newton(Method):
             0, "rows for each column that `prepare` makes the guide from; 0 for all rows"
         )
 
+    def __init__(self, settings: Settings, *, refine: bool = False, polished: bool = False) -> None:
+        super().__init__(settings, refine=refine, polished=polished)
+        if self.options.sample and (self.options.steps or not self.options.residual):
+            raise ValueError(
+                "option 'sample' of method 'newton' makes a guide to a residual: give `residual`, "
+                "such as 1e-3, and no `steps`"
+            )
+
     def unlearn(
         self, state: State, data: Engine, deleted: np.ndarray, rng: np.random.Generator
     ) -> State:
         if len(deleted) == 0:
             return state
         objective = self.objective(data, data.without(deleted))
-        try:
-            centred = self._followed(state, objective, deleted)
-        except TooFar:
-            centred = self._minimised(state, objective, deleted)
+        known, lost = state.running_guide, 0
+        if known is not None and len(deleted) <= FEW_OF_ALL * state.n:
+            try:
+                centred = self._followed(known, state, objective, deleted)
+                return with_noise(centred, self.perturbed(centred.weights, rng))
+            except Lost as error:
+                lost = error.passes
+        centred = self._minimised(state, objective, deleted, lost)
         return with_noise(centred, self.perturbed(centred.weights, rng))
 
     @property
     def _residual(self) -> float:
         return self.options.residual or FURTHER * self.settings.tol
 
-    def _followed(self, state: State, objective: Objective, deleted: np.ndarray) -> State:
-        known, m = state.running_guide, len(deleted)
-        if known is None or self.options.steps or m > FEW_OF_ALL * state.n:
-            raise TooFar
-        rows, penalty = objective.data.take(deleted), objective.penalty
+    def _followed(
+        self, known: RunningGuide, state: State, objective: Objective, deleted: np.ndarray
+    ) -> State:
+        rows = objective.data.take(deleted)
         weights, known = known.followed(
             state.centre,
-            gradient_of_rows(rows, state.centre, penalty),
+            gradient_of_rows(rows, state.centre, objective.penalty),
             objective.gradient,
             self._residual * objective.total_weight,
         )
-        return moved(state, finite(weights), state.n - m, running_guide=known)
+        return moved(state, weights, state.n - len(deleted), running_guide=known)
 
-    def _minimised(self, state: State, objective: Objective, deleted: np.ndarray) -> State:
+    def _minimised(
+        self, state: State, objective: Objective, deleted: np.ndarray, lost: int
+    ) -> State:
+        """lost: passes that a running guide took before it led no more."""
         data, start, known = objective.data, state.centre, state.running_guide
         many = len(deleted) > FEW_OF_ALL * state.n
         guide: Guide | None
         if known is None:
             guide, kept = guide_without(state, data, deleted, objective.penalty)
-        else:  # few rows have followed it as far as it leads
+        else:
             guide, kept = known.made if many else None, None
         if guide is not None:  # from where the rows that leave have not pulled the weights
             pulled = gradient_of_rows(data.take(deleted), start, objective.penalty)
@@ -112,7 +125,7 @@ class Newton(Method):
             found.weights,
             state.n - len(deleted),
             stale_inverse=kept if leads else None,
-            running_guide=known and known.after_solve(found.passes),
+            running_guide=known and known.after_solve(0 if many else lost + found.passes),
         )
 
     def prepare(self, state: State, data: Engine) -> State:

@@ -186,7 +186,8 @@ class Evidence:
         if self.claim is None:
             return asked
         noise, state = self.claim.promise.noise, asked.state
-        method = METHODS["retrain"](replace(asked.method.settings, solver="auto", sigma=noise))
+        settings = replace(asked.method.settings, solver="auto", sigma=noise, options=())
+        method = METHODS["retrain"](settings)
         centred = State(method.name, state.weights, state.n, kept_centre=state.centre)
         return replace(asked, method=method, state=centred)
 
