@@ -253,6 +253,27 @@ MUTANTS = (
         wrong="found = self.data.gradient_sum(centre, self.mask)",
         tests=("tests/certify/test_rounding_of_sums.py",),
     ),
+    Mutant(
+        breaks="a guide whose steps leave nearly all of a gradient is not followed without a pass",
+        file="methods/running_guide.py",
+        right="if since.left is None or self.share is None or not self._leads:",
+        wrong="if since.left is None or self.share is None:",
+        tests=("tests/methods/test_running_guide.py",),
+    ),
+    Mutant(
+        breaks="steps far longer than those that were seen are not trusted: samples miss columns",
+        file="methods/running_guide.py",
+        right="return max(1.0, stretch / usual) if usual > 0 else math.inf",
+        wrong="return 1.0",
+        tests=("tests/methods/test_running_guide.py",),
+    ),
+    Mutant(
+        breaks="a guide that was made of rows that have left is in no pickle",
+        file="estimator/fitted.py",
+        right="                running_guide=None,\n",
+        wrong="",
+        tests=("tests/methods/test_running_guide.py",),
+    ),
 )
 
 
