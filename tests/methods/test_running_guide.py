@@ -359,3 +359,23 @@ def test_steps_that_are_no_numbers_are_not_taken():
     guide = RunningGuide(inverses=[np.full((3, 3), np.nan)], per_column=1, price=5.0)
     with pytest.raises(Lost):
         guide.followed(np.ones((1, 3)), np.ones((1, 3)), lambda weights: weights, 10.0)
+
+
+def test_while_steps_leave_too_much_every_request_takes_a_pass():
+    """Curvature is 1.9 where the guide expects 1, in more directions than secants are kept for."""
+    random, d = np.random.default_rng(0), 60
+    guide = RunningGuide(inverses=[np.eye(d, dtype=np.float32)], per_column=1, price=100.0)
+    weights, optimum, passes = np.zeros((1, d)), np.zeros((1, d)), []
+
+    def gradient(at):
+        passes[-1] += 1
+        return 1.9 * (at - optimum)
+
+    for _ in range(12):
+        of_leaving = random.standard_normal((1, d))
+        optimum = optimum + of_leaving / 1.9
+        passes.append(0)
+        weights, guide = guide.followed(weights, of_leaving, gradient, 100.0)
+    assert guide.share > 0.7
+    assert min(passes) >= 1
+    assert guide.beyond >= 10
