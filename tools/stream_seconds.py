@@ -6,22 +6,24 @@
 Streams, batches and thresholds are those of the paper's authors; everything that a policy does is
 counted: rehearsing, unlearning, evaluating, retraining. By default batches are answered as `stream`
 of unfit.experiments.streaming says, to no more of a gradient than SGD leaves; the largest one after
-any batch stands beside SGD's. `always` retrains by SGD at every batch; of every five
-batches the one in the middle is retrained and timed, and its seconds stand for all of them. `refit`
-is scikit-learn's lbfgs from the weights at hand (tol 1e-6), run at every batch unless it is left
-out; the largest gradient that it leaves is the last column. The ratios that are published stand
-beside ours.
+any batch stands beside SGD's. `always` retrains by SGD at every batch; of every five batches the
+one in the middle is retrained and timed, and its seconds stand for all of them. `refit` is
+scikit-learn's lbfgs from the weights at hand, run at every batch unless it is left out: once with a
+tolerance of 1e-6, and once, as `loose`, with the residual that `stream` answers to, which lbfgs
+asks of the largest component of the mean gradient. What each leaves at most stands behind it. The
+ratios that are published stand beside ours.
 """
 
 import argparse
 import csv
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from unfit.data import catalog
 from unfit.experiments.machine import machine
@@ -48,8 +50,8 @@ THRESHOLDS = ("0.5%", "2%", "5%")
 class Cost:
     """A stream under one threshold: seconds in all, and how often dearer the alternatives are.
 
-    residual, refit_residual: the largest mean gradient after any batch; sgd_residual: that of SGD's
-    first model.
+    loose: a refit to the tolerance of the method. residual, refit_residual, loose_residual: the
+    largest mean gradient after any batch; sgd_residual: that of SGD's first model.
     """
 
     dataset: str
@@ -65,6 +67,9 @@ class Cost:
     residual: float
     sgd_residual: float
     refit_residual: float
+    loose: float
+    over_loose: float
+    loose_residual: float
     published: float | None
 
 
@@ -110,11 +115,10 @@ def costs(
     opened: Rehearsed = open_stream(workbench, unlearner, law, 0)
     after = retrainings(workbench, law, counts_of(course, workbench.data.n), every)
     always = sum(one.seconds for one in after)
-    refit = refit_residual = math.nan
+    refit, refit_residual = loose, loose_residual = math.nan, math.nan
     if with_refit:
-        refitted = list(refits(workbench, opened, after))
-        refit = float(refitted[-1]["seconds_total"])
-        refit_residual = max(float(row["residual"]) for row in refitted)
+        refit, refit_residual = _whole(refits(workbench, opened, after))
+        loose, loose_residual = _whole(refits(workbench, opened, after, unlearner.tol))
     theirs = published_ratios()
     for threshold in THRESHOLDS:
         rows = list(under_policy(workbench, unlearner, opened, threshold, after))
@@ -133,8 +137,17 @@ def costs(
             residual=max(float(row["residual"]) for row in rows),
             sgd_residual=mean_gradient(workbench.engine, opened.model.state.weights),
             refit_residual=refit_residual,
+            loose=loose,
+            over_loose=loose / seconds,
+            loose_residual=loose_residual,
             published=theirs.get((workbench.name, law, threshold)),
         )
+
+
+def _whole(rows: Iterable[dict[str, Any]]) -> tuple[float, float]:
+    """Seconds of a stream, and the largest mean gradient after any batch."""
+    found = list(rows)
+    return float(found[-1]["seconds_total"]), max(float(row["residual"]) for row in found)
 
 
 def main() -> None:
@@ -149,8 +162,8 @@ def main() -> None:
     print(" ".join(f"{name}={value}" for name, value in machine().items()))
     print(
         "| data set | law | threshold | retrained | seconds | always (SGD) | ratio | published "
-        "| refit | ratio | residual | of SGD | of refit |\n"
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+        "| refit | ratio | leaves | loose | ratio | leaves | residual | of SGD |\n"
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
     )
     found: list[Cost] = []
     with TemporaryDirectory() as models:
@@ -172,8 +185,9 @@ def _line(cost: Cost) -> str:
     return (
         f"| {cost.dataset} | {cost.law} | {cost.threshold} | {cost.retrainings} of {cost.batches} "
         f"| {cost.seconds:.3g} | {cost.always:.3g} | {cost.over_always:.3g}x | {published} "
-        f"| {cost.refit:.3g} | {cost.over_refit:.3g}x | {cost.residual:.1e} "
-        f"| {cost.sgd_residual:.1e} | {cost.refit_residual:.1e} |"
+        f"| {cost.refit:.3g} | {cost.over_refit:.3g}x | {cost.refit_residual:.1e} "
+        f"| {cost.loose:.3g} | {cost.over_loose:.3g}x | {cost.loose_residual:.1e} "
+        f"| {cost.residual:.1e} | {cost.sgd_residual:.1e} |"
     )
 
 

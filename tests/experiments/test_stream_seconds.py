@@ -17,6 +17,8 @@ def test_every_threshold_is_set_beside_always_retraining_and_refitting(workbench
         assert cost.seconds > 0
         assert cost.over_always == pytest.approx(cost.always / cost.seconds)
         assert cost.over_refit == pytest.approx(cost.refit / cost.seconds)
+        assert cost.over_loose == pytest.approx(cost.loose / cost.seconds)
+        assert cost.refit_residual <= cost.loose_residual
         assert 0 <= cost.retrainings <= cost.batches
         assert cost.published is None  # nobody has published streams of made-up rows
 

@@ -342,7 +342,10 @@ def _loaded(
 
 
 def refits(
-    workbench: Workbench, opened: Rehearsed, retrained: Sequence[Retrained]
+    workbench: Workbench,
+    opened: Rehearsed,
+    retrained: Sequence[Retrained],
+    tol: float = REFIT_TOL,
 ) -> Iterator[dict[str, Any]]:
     """Every batch answered by a refit of scikit-learn's, each problem from its weights before.
 
@@ -355,9 +358,7 @@ def refits(
     l2, weights, cost, gone = Settings().l2, opened.model.state.weights, 0.0, 0
     models = []
     for w in weights:
-        one = LogisticRegression(
-            tol=REFIT_TOL, max_iter=10_000, fit_intercept=False, warm_start=True
-        )
+        one = LogisticRegression(tol=tol, max_iter=10_000, fit_intercept=False, warm_start=True)
         one.coef_, one.intercept_, one.classes_ = w[None], np.zeros(1), np.array([0, 1])
         models.append(one)
     for after in retrained:
