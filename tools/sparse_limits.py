@@ -12,6 +12,7 @@ from numba import njit
 
 from unfit.core.kernels.parallel import KERNEL
 from unfit.core.kernels.sparse import count_columns
+from unfit.core.kernels.sparse_pairs import add_alike, sum_of_columns
 from unfit.data.catalog.entries.clicks import generate
 
 BITS, VALUES = 20, 30
@@ -22,27 +23,12 @@ LEVELS = (("all columns", 1 << BITS), ("65,536 columns", 1 << 16), ("1,024 colum
 def visit(columns: np.ndarray, values: int, table: np.ndarray) -> None:
     """result += x (x.v) of rows of so many ones: nothing but the visits of a product.
 
-    table: as in core.kernels.sparse_pairs, v and the result of a column side by side. Four sums at
-    a time, as there.
+    table: as in core.kernels.sparse_pairs, v and the result of a column side by side.
     """
-    step, whole = np.uint64(values), np.uint64(values // 4 * 4)
-    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    step = np.uint64(values)
     for i in range(np.uint64(columns.size // values)):
-        at = i * step
-        stop, quads = at + step, at + whole
-        a = b = c = d = table.dtype.type(0)
-        while at < quads:
-            a += table[two * np.uint64(columns[at])]
-            b += table[two * np.uint64(columns[at + one])]
-            c += table[two * np.uint64(columns[at + two])]
-            d += table[two * np.uint64(columns[at + three])]
-            at += four
-        while at < stop:
-            a += table[two * np.uint64(columns[at])]
-            at += one
-        total = (a + b) + (c + d)
-        for place in range(i * step, stop):
-            table[two * np.uint64(columns[place]) + one] += total
+        start, stop = i * step, (i + np.uint64(1)) * step
+        add_alike(columns, start, stop, sum_of_columns(columns, start, stop, table), table)
 
 
 def common_first(indices: np.ndarray, p: int) -> np.ndarray:

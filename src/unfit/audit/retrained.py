@@ -11,7 +11,7 @@ deleted rows together. May know methods and engines.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -140,7 +140,7 @@ def retrain(method: Method, data: Engine, linear_term: np.ndarray | None = None)
 
     linear_term: of INFLUENCE's objective, which is part of what is minimised.
     """
-    s = replace(method.settings, tol=TOLERANCE, sigma=0.0, solver="newton", options=())
+    s = method.settings.without_options(tol=TOLERANCE, sigma=0.0, solver="newton")
     exact = Retrain(s)
     weights = exact.optimum(data, np.random.default_rng(0), linear_term=linear_term)
     ridge = exact.ridge(data)

@@ -86,8 +86,9 @@ class Ready:
         statistics, guide = self.after.statistics, self.after.running_guide
         if self.polished.steps:
             statistics, guide = None, guide and guide.unseen()
-        known = {"statistics": statistics, "running_guide": guide, "stream": None}
-        return self.after.at(weights, centre, **known)
+        return self.after.at(
+            weights, centre, statistics=statistics, running_guide=guide, stream=None
+        )
 
     @property
     def mu(self) -> float:
@@ -122,8 +123,7 @@ class Releases:
         """Of a model of these rows; the lengths of all of them are looked at."""
         data.precise = True
         found = RowLengths.of(data)
-        plain = replace(settings, options=())  # which are those of the method that unlearns
-        l2 = Retrain(plain).penalty(data).per_row_of(data.total_weight())
+        l2 = Retrain(settings.without_options()).penalty(data).per_row_of(data.total_weight())
         made = Certifier(promise=promise, l2=l2, radius=found.radius, tol=settings.tol)
         return cls(made, found, C=settings.C)
 

@@ -15,7 +15,7 @@ Controls: halves that never unlearned must be told from retrained ones; halves t
 target must not. May know methods, engines and what is certified.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -275,8 +275,6 @@ class _Shadow:
 
 def _optimum(pipeline: Pipeline, data: Engine, near: np.ndarray) -> np.ndarray:
     """Of the remaining rows, by RETRAIN."""
-    settings = replace(
-        pipeline.method.settings, tol=TOLERANCE, sigma=0.0, solver="auto", options=()
-    )
+    settings = pipeline.method.settings.without_options(tol=TOLERANCE, sigma=0.0, solver="auto")
     exact = Retrain(settings)
     return exact.optimum(data, np.random.default_rng(0), start=near)

@@ -82,7 +82,7 @@ class AuditedModel(FittedModel):
     def _question(self, test: Rows) -> Question:
         method, state = self._fitted, self._state
         if self._releases is not None:  # publishes as RETRAIN does: the centre and plain noise
-            settings = replace(method.settings, solver="auto", sigma=self.noise, options=())
+            settings = method.settings.without_options(solver="auto", sigma=self.noise)
             method = METHODS["retrain"](settings)
             state = State(method.name, state.weights, state.n, kept_centre=state.centre)
         return self._asked(method, state, test)

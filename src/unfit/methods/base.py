@@ -69,6 +69,10 @@ class Settings:
         options = content.get("options", {})
         return cls(**{**content, "options": tuple(sorted(options.items()))})
 
+    def without_options(self, **changes: Any) -> "Settings":
+        """For another method, such as RETRAIN to compare with: options are a method's own."""
+        return replace(self, options=(), **changes)
+
     def to_json(self) -> dict[str, Any]:
         content = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "options"}
         for later, default in _LATER.items():  # files from before they existed are as they were

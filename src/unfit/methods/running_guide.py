@@ -127,9 +127,8 @@ class RunningGuide:
     """inverses: of each problem, (d, d), from so many rows per_column, as they were made. since:
     the last pass; None before the first. share: of what a step answers, that it leaves at most, as
     passes after requests have shown it; None before the first. stretch: of steps that passes have
-    followed.
-    answered: the length of all that was answered before the last pass. beyond: passes that a better
-    guide would have saved. price: passes that cost as much as one.
+    followed. answered: the length of all that was answered before the last pass. beyond: passes
+    that a better guide would have saved. price: passes that cost as much as one.
     """
 
     inverses: Sequence[np.ndarray]

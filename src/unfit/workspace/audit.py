@@ -186,7 +186,7 @@ class Evidence:
         if self.claim is None:
             return asked
         noise, state = self.claim.promise.noise, asked.state
-        settings = replace(asked.method.settings, solver="auto", sigma=noise, options=())
+        settings = asked.method.settings.without_options(solver="auto", sigma=noise)
         method = METHODS["retrain"](settings)
         centred = State(method.name, state.weights, state.n, kept_centre=state.centre)
         return replace(asked, method=method, state=centred)

@@ -64,7 +64,7 @@ def collect(tables: np.ndarray, places: np.ndarray, out: np.ndarray, share: Shar
 
 
 @njit(**KERNEL, inline="always")
-def _sum(indices: np.ndarray, at: np.uint64, stop: np.uint64, table: np.ndarray) -> float:
+def sum_of_columns(indices: np.ndarray, at: np.uint64, stop: np.uint64, table: np.ndarray) -> float:
     """The sum of v over some columns."""
     whole = at + ((stop - at) & _WHOLE)
     a = b = c = d = table.dtype.type(0)
@@ -102,7 +102,7 @@ def _dot(
 
 
 @njit(**KERNEL, inline="always")
-def _add_alike(
+def add_alike(
     indices: np.ndarray, at: np.uint64, stop: np.uint64, scale: float, table: np.ndarray
 ) -> None:
     """result += scale in some columns."""
@@ -210,13 +210,13 @@ def _add_product_alike(
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
         if weight == 0.0 and images.size == 0:
             stop = start
-        image = each * _sum(indices, start, stop, table) + constant
+        image = each * sum_of_columns(indices, start, stop, table) + constant
         if images.size:
             images[i] = image
         scale = weight * image
         if weight == 0.0:
             stop = start
-        _add_alike(indices, start, stop, scale * each, table)
+        add_alike(indices, start, stop, scale * each, table)
         total += scale
     return total
 
@@ -278,7 +278,7 @@ def _gather_alike(
         if asks:
             _ask_for_rarest(indptr, indices, i, table, np.uint64(share[1]))
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
-        out[i] = data[i] * _sum(indices, start, stop, table) + constant
+        out[i] = data[i] * sum_of_columns(indices, start, stop, table) + constant
 
 
 @njit(**KERNEL)
@@ -302,7 +302,7 @@ def _scatter_alike(rows: Arrays, scales: np.ndarray, table: np.ndarray, share: S
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
         if scales[i] == 0.0:
             stop = start
-        _add_alike(indices, start, stop, scales[i] * data[i], table)
+        add_alike(indices, start, stop, scales[i] * data[i], table)
 
 
 @njit(**KERNEL)
