@@ -130,7 +130,20 @@ def test_a_choice_that_is_remembered_is_the_one_that_would_be_made(walk: list[li
         if step == 5:  # a name that nobody holds any more is removed
             texts = [None if count == 0 else t for t, count in zip(texts, counts, strict=True)]
         now = np.array(counts)
-        assert choices.of(column, texts, now, 5) == kept_categories(column, texts, now, 5)
+        wanted = kept_categories(column, texts, now, 5)
+        assert choices.of_all([column], [texts], [now], 5) == [wanted]
+
+
+def test_columns_are_chosen_from_together_as_one_by_one() -> None:
+    rng = np.random.default_rng(0)
+    columns = [Column(f"c{most}", "category", max_categories=most) for most in (2, 9, 1)]
+    texts = [[f"t{i}" for i in range(size)] for size in (5, 1, 7)]
+    choices = Choices()
+    assert choices.of_all([], [], [], 5) == []
+    for _ in range(5):
+        counts = [rng.integers(0, 40, len(names)) for names in texts]
+        wanted = [kept_categories(*each, 5) for each in zip(columns, texts, counts, strict=True)]
+        assert choices.of_all(columns, texts, counts, 5) == wanted
 
 
 def test_a_norm_is_the_rounded_median_length() -> None:

@@ -12,7 +12,7 @@ from unfit.core.metrics import sape
 from unfit.core.objective import Rows
 from unfit.engines.cpu import CpuEngine
 from unfit.lifecycle.drift import measured
-from unfit.lifecycle.pipeline import Baseline, open_pipeline, step
+from unfit.lifecycle.pipeline import Baseline, TestScores, open_pipeline, step
 from unfit.lifecycle.policies import (
     AccuracyFloor,
     Always,
@@ -202,6 +202,26 @@ def test_most_of_a_rare_class_is_seen_and_one_row_is_not(share: float, seen: boo
     goal = np.linalg.norm(made.state.weights - exact) / np.linalg.norm(made.state.weights)
     assert facts.distance is not None
     assert facts.distance == pytest.approx(goal, rel=0.5, abs=1e-4)
+
+
+def test_a_log_loss_that_was_noted_is_the_one_that_would_be_found() -> None:
+    data, test = rare()
+    method = METHODS["fisher"](Settings(), refine=True)
+    opened = open_pipeline(method, data, test, NAMES, np.random.default_rng(0))
+    everyone = np.arange(len(test))
+    now = replace(opened, state=method.prepare(opened.state, data))
+    for deleted, held_out in (
+        (np.array([3, 4]), everyone),
+        (np.array([5]), everyone),  # the one before has noted it
+        (np.array([6, 7]), everyone[9:]),  # of other rows
+        (np.array([8]), everyone[9:]),
+    ):
+        made = step(now, deleted, held_out, np.random.default_rng(0))
+        found = measured(made, now, deleted, held_out, since=0.1)
+        forgetful = replace(now, test=TestScores(now.test.rows))
+        assert found.facts == measured(made, forgetful, deleted, held_out, since=0.1).facts
+        data.forget(deleted)
+        now = replace(now, state=found.state)
 
 
 def _without(data: CpuEngine, deleted: np.ndarray) -> CpuEngine:

@@ -65,7 +65,8 @@ def auc(probabilities: np.ndarray, codes: np.ndarray) -> float | None:
     Classes that no row has, or that every row has, are left out of the mean.
     """
     known = codes >= 0
-    probabilities, codes = probabilities[known], codes[known]
+    if not known.all():
+        probabilities, codes = probabilities[known], codes[known]
     k = probabilities.shape[1]
     classes = [1] if k == 2 else range(k)
     each = [area_under_curve(probabilities[:, c], codes == c) for c in classes]
@@ -95,7 +96,11 @@ def quality(probabilities: np.ndarray, codes: np.ndarray, *, probabilistic: bool
     """
     if len(codes) == 0:
         return Quality(rows=0, accuracy=None, majority=None, log_loss=None, auc=None)
-    predicted = probabilities.argmax(axis=1)  # of two equal ones the first, as margins of 0 do
+    # Of two equal ones the first, as margins of 0 do.
+    if probabilities.shape[1] == 2:
+        predicted = (probabilities[:, 1] > probabilities[:, 0]).astype(np.int64)
+    else:
+        predicted = probabilities.argmax(axis=1)
     return Quality(
         rows=len(codes),
         accuracy=accuracy(predicted, codes),

@@ -12,6 +12,7 @@ import numpy as np
 
 from unfit.core.kernels.atomics import CACHE_LINE
 from unfit.core.kernels.packed import (
+    GROUP,
     Packed,
     add_packed_value_gradient,
     count_numbers,
@@ -38,15 +39,15 @@ class PackedRows:
     def of(cls, X: np.ndarray, most: float = MOST_NUMBERS) -> "PackedRows | None":
         """None where more than such a share of the numbers is kept, or columns are too many."""
         n, p = X.shape
-        starts = np.zeros(n + 1, np.int64)
         if p > MOST_COLUMNS:
             return None
-        usual = np.zeros(p, X.dtype)
+        usual, counts = np.zeros(p, X.dtype), np.zeros(n, np.int64)
         fill_usual(X, usual)
-        count_numbers(X, usual, starts[1:])
-        np.cumsum(starts, out=starts)
-        if starts[-1] > most * n * p:
+        count_numbers(X, usual, counts)
+        if counts.sum() > most * n * p:
             return None
+        starts = np.zeros(n + 1, np.int64)
+        np.cumsum(-(-counts // GROUP) * GROUP, out=starts[1:])
         columns, numbers = np.empty(starts[-1], np.uint16), np.empty(starts[-1], X.dtype)
         packed = usual, starts, columns, numbers
         pack_numbers(X, packed)

@@ -51,9 +51,21 @@ class Choices:
 
     _last: dict[str, tuple[Texts, bytes, Choice]] = field(default_factory=dict)
 
-    def of(self, column: Column, texts: Texts, counts: np.ndarray, min_rows: int) -> Choice:
-        """The same as kept_categories."""
-        rounded = rounded_counts(counts, min_rows)
+    def of_all(
+        self,
+        columns: Sequence[Column],
+        texts: Sequence[Texts],
+        counts: Sequence[np.ndarray],
+        min_rows: int,
+    ) -> list[Choice]:
+        """The same as kept_categories, of several columns; counts are rounded all at once."""
+        if not columns:
+            return []
+        ends = np.cumsum([len(one) for one in counts])
+        rounded = np.split(rounded_counts(np.concatenate(counts), min_rows), ends[:-1])
+        return list(map(self._of, columns, texts, rounded))
+
+    def _of(self, column: Column, texts: Texts, rounded: np.ndarray) -> Choice:
         last = self._last.get(column.name)
         if last is not None and last[0] is texts and last[1] == rounded.tobytes():
             return last[2]

@@ -212,13 +212,14 @@ def fitted_columns(
     choices: Choices | None = None,
 ) -> Encoding:
     """The constants of all columns; the norm bound is left open. choices: made before."""
-    choices, made = choices or Choices(), list[Encoded]()
-    a = b = bag = 0
+    made = list[Encoded]()
+    named = [c for c in columns if c.kind == "category"]
+    chosen = iter((choices or Choices()).of_all(named, vocabularies, total.categories, min_rows))
+    a = bag = 0
     for c in columns:
         if c.kind == "category":
-            kept, others = choices.of(c, vocabularies[b], total.categories[b], min_rows)
+            kept, others = next(chosen)
             made.append(Encoded(c, categories=kept, others=others, constants=_origin(c)))
-            b += 1
         elif c.kind in BAGS:
             made.append(_bag(c, size_of_values(total.largest[bag], min_rows)))
             bag += 1

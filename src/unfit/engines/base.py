@@ -154,6 +154,17 @@ class Engine(ABC):
         mask[rows] = False
         return mask
 
+    def classes_without(self, rows: np.ndarray, n_classes: int) -> np.ndarray:
+        """Which classes have a row when `rows` leave, (n_classes,): looked up in blocks of rows, of
+        which the first few nearly always show them all."""
+        mask, found = self.without(rows), np.zeros(n_classes, np.bool_)
+        for start in range(0, len(mask), BLOCK):
+            part = slice(start, start + BLOCK)
+            found[self.codes[part][mask[part]]] = True
+            if found.all():
+                break
+        return found
+
     def forget(self, rows: np.ndarray) -> None:
         """Drop rows from the data. Methods never call it: whoever activates the new model does."""
         self.remaining[rows] = False

@@ -71,7 +71,10 @@ def held_out_quality(
 def _quality(weights: np.ndarray, test: TestScores, chosen: np.ndarray | slice) -> Quality:
     loss = test.rows.loss
     probabilities = class_probabilities(test.margins(weights)[chosen], loss)
-    return quality(probabilities, test.rows.codes[chosen], probabilistic=loss.probabilistic)
+    found = quality(probabilities, test.rows.codes[chosen], probabilistic=loss.probabilistic)
+    if found.log_loss is not None and not isinstance(chosen, slice):
+        test.note_log_loss(weights, chosen, found.log_loss)
+    return found
 
 
 def _shown(found: Quality) -> Quality:
@@ -85,6 +88,9 @@ def _log_loss(weights: np.ndarray, test: TestScores, chosen: np.ndarray) -> floa
     """Of chosen test rows; None where the loss estimates no probabilities."""
     if not test.rows.loss.probabilistic:
         return None
+    noted = test.noted_log_loss(weights, chosen)
+    if noted is not None:
+        return noted
     probabilities = class_probabilities(test.margins(weights)[chosen], test.rows.loss)
     return log_loss(probabilities, test.rows.codes[chosen])
 
@@ -107,8 +113,9 @@ def measured(
     test, state = model.test, made.state
     if distance is None:
         distance, state = distance_left(model.method, state, model.data, deleted)
+    was = _log_loss(model.state.centre, test, held_out)
     found = _quality(state.weights, test, held_out)
-    was, now = _log_loss(model.state.centre, test, held_out), found.log_loss
+    now = found.log_loss
     if state.centre is not state.weights:  # noise says nothing of the rows that left
         now = _log_loss(state.centre, test, held_out)
     change = (

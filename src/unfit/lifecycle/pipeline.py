@@ -61,6 +61,7 @@ class TestScores:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self._kept: list[tuple[np.ndarray, np.ndarray]] = []  # the last one asked for comes last
+        self._loss: tuple[np.ndarray, np.ndarray, float] | None = None  # weights, rows, log-loss
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """(n, k) of all rows: to copy the chosen ones would take longer."""
@@ -71,6 +72,18 @@ class TestScores:
         found = margins_between_passes(self.rows.X, weights)
         self._kept = [*self._kept[1 - _KEPT :], (weights, found)]
         return found
+
+    def note_log_loss(self, weights: np.ndarray, chosen: np.ndarray, found: float) -> None:
+        """That of chosen rows: the next erasure asks for it, as that of the old weights."""
+        self._loss = weights, chosen, found
+
+    def noted_log_loss(self, weights: np.ndarray, chosen: np.ndarray) -> float | None:
+        """None where it was not noted of these."""
+        if self._loss is None:
+            return None
+        known, rows, found = self._loss
+        same = np.array_equal(known, weights) and np.array_equal(rows, chosen)
+        return found if same else None
 
     def correct(self, weights: np.ndarray) -> np.ndarray:
         """Which rows are predicted right, (n,) bool."""
@@ -221,8 +234,9 @@ def step(
     the facts say so.
     """
     data, state, baseline = model.data, model.state, model.baseline
-    left = np.bincount(data.codes[data.without(deleted)], minlength=len(model.class_names))
-    emptied = tuple(name for name, n in zip(model.class_names, left, strict=True) if n == 0)
+    names = model.class_names
+    left = data.classes_without(deleted, len(names))
+    emptied = tuple(name for name, here in zip(names, left, strict=True) if not here)
     if len(deleted) and not emptied:
         with phase("unlearn"):
             state = model.method.unlearn(state, data, deleted, rng)

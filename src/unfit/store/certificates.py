@@ -19,6 +19,11 @@ class Certificates:
         self._database = database
         self._mine = certificates.c.model_id == database.model_id
         self._salts = certificate_salts.c.model_id == database.model_id
+        self._old_salts = self._salts & (certificate_salts.c.made_at < sa.bindparam("before"))
+        self._count_old_salts = (
+            sa.select(sa.func.count()).select_from(certificate_salts).where(self._old_salts)
+        )
+        self._drop_old_salts = sa.delete(certificate_salts).where(self._old_salts)
 
     def last(self) -> CertificateRecord | None:
         """The newest; the next one stands on it."""
@@ -112,13 +117,12 @@ class Certificates:
 
     def purge_salts(self, *, before: datetime) -> int:
         """Remove the salts that are older; how many. A purge of bytes is due then."""
-        where = self._salts & (certificate_salts.c.made_at < before)
+        older = {"before": before}
         with self._database.reading() as connection:
-            found = sa.select(sa.func.count()).select_from(certificate_salts).where(where)
-            if not connection.execute(found).scalar_one():
+            if not connection.execute(self._count_old_salts, older).scalar_one():
                 return 0
         with self._database.queueing() as connection:
-            gone = connection.execute(sa.delete(certificate_salts).where(where)).rowcount
+            gone = connection.execute(self._drop_old_salts, older).rowcount
             if gone:
                 self._database.update_model(connection, purge_due=True)
         return int(gone)

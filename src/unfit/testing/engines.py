@@ -115,6 +115,11 @@ def check_sums(data: Engine, rows: Rows, W: np.ndarray, tolerance: float) -> Non
         expected = loss.slope(margin, target)[::7].T @ X[::7]
         require_same(some[0], expected, tolerance, "the gradient of some rows")
     require_same(data.margins(W, where[::7]), margin[::7], tolerance, "margins")
+    n_classes = max(2, len(W))
+    for leaving in (where[:0], where[rows.codes == rows.codes[0]]):
+        left = np.setdiff1d(where, leaving)
+        found = np.flatnonzero(data.classes_without(leaving, n_classes))
+        assert np.array_equal(found, np.unique(data.codes[left])), "a class with rows is not seen"
 
 
 def _check_no_hessian(data: Engine, W: np.ndarray) -> None:

@@ -206,6 +206,8 @@ def _compare_numbers(
     if old.fill != new.fill and rows.any_number_missing(at):
         reason = f"what stands for a missing value of column {name!r} changed after rounding"
         return [reason], old
+    if (old.fill, old.constants) == (new.fill, new.constants):
+        return [], old
     return [], replace(old, fill=new.fill, constants=new.constants)
 
 
@@ -223,8 +225,8 @@ def _compare_categories(
 
     A name that no row holds any more goes, and its place stays: its column is all zeros.
     """
-    if old.constants == "declared":
-        return [], replace(old, others=new.others)
+    if old.constants == "declared" or old.categories == new.categories:
+        return [], old if old.others == new.others else replace(old, others=new.others)
     before = {t for t in old.categories if t is not None}
     after = {t for t in new.categories if t is not None}
     name, lost = old.column.name, before - after

@@ -259,8 +259,9 @@ def subjects_left(dataset: Dataset, live: np.ndarray, positions: np.ndarray) -> 
     """How many subjects have a row when some positions leave."""
     live = live.copy()
     live[positions] = False
-    counts = np.bincount(dataset["subjects"][live], minlength=len(dataset.subject_ids))
-    return int(np.count_nonzero(counts))
+    here = np.zeros(len(dataset.subject_ids), np.bool_)
+    here[dataset["subjects"][live]] = True
+    return int(np.count_nonzero(here))
 
 
 def class_codes(dataset: Dataset, classes: Sequence[str]) -> np.ndarray:

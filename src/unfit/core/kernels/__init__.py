@@ -1,10 +1,12 @@
 """Which kernels a process has compiled or loaded so far. Knows nothing of ours."""
 
 import sys
+from collections.abc import Sequence, Sized
 
 from numba.core.dispatcher import Dispatcher
 
-_known: tuple[int, list[Dispatcher]] = (0, [])  # how many modules there were, and our kernels
+# How many modules there were, and what is ready of each of our kernels: it only grows.
+_known: tuple[int, Sequence[Sized]] = (0, [])
 
 
 def kernels_loaded() -> int:
@@ -13,14 +15,14 @@ def kernels_loaded() -> int:
     A signature becomes ready by being compiled, which takes seconds, or by being read from numba's
     cache, which takes a fraction of one. Work during which the number grew was not all work.
     """
-    return sum(len(kernel.overloads) for kernel in _kernels())
+    return sum(map(len, _signatures()))
 
 
-def _kernels() -> list[Dispatcher]:
-    """Our kernels; they are looked for again when modules were imported since."""
+def _signatures() -> Sequence[Sized]:
+    """Those of each kernel; kernels are looked for again when modules were imported since."""
     global _known
     if _known[0] != len(sys.modules):
         ours = [m for name, m in list(sys.modules.items()) if name.startswith("unfit.core.")]
-        found = [f for m in ours for f in vars(m).values() if isinstance(f, Dispatcher)]
+        found = [f.overloads for m in ours for f in vars(m).values() if isinstance(f, Dispatcher)]
         _known = len(sys.modules), found
     return _known[1]

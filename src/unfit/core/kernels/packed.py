@@ -1,14 +1,25 @@
-"""Sums over rows of which only the numbers that are not the usual ones are kept, side by side."""
+"""Sums over rows of which only the numbers that are not the usual ones are kept, side by side.
+
+Every row takes whole groups of four numbers, the last of which may be differences of zero: rows of
+nearly any length are then read by loops that end where the processor expects it, which costs less
+than to read up to three numbers more. Indices are unsigned: numba looks whether a signed one counts
+from the end. Rows go by blocks that stay in the first cache between their margins, their slopes,
+of which the compiler makes vectors, and their share of the gradient.
+"""
 
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.margin import CompiledLoss, slope, value
+from unfit.core.kernels.margin import CompiledLoss, slopes_inplace, value
 from unfit.core.kernels.parallel import KERNEL
 
 # The usual number of each column (p,), where each row begins (n + 1,), and of every number that is
-# another one its column, and by how much it is another.
+# another one its column, and by how much it is another; groups are filled up with zeros.
 Packed = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+GROUP = 4  # numbers
+_1, _2, _3, _4 = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(GROUP)
+_BLOCK = 64  # rows
 
 
 @njit(**KERNEL)
@@ -50,6 +61,42 @@ def pack_numbers(X: np.ndarray, packed: Packed) -> None:
                 columns[at] = j
                 numbers[at] = X[i, j] - usual[j]
                 at += 1
+        columns[at : starts[i + 1]] = 0
+        numbers[at : starts[i + 1]] = 0
+
+
+@njit(**KERNEL, inline="always")
+def _dot(
+    columns: np.ndarray, numbers: np.ndarray, at: np.uint64, stop: np.uint64, w: np.ndarray
+) -> float:
+    """x.w of the numbers of a row; four sums at a time, since each addition waits for the last."""
+    a = b = c = d = 0.0
+    while at < stop:
+        a += numbers[at] * w[np.uint64(columns[at])]
+        b += numbers[at + _1] * w[np.uint64(columns[at + _1])]
+        c += numbers[at + _2] * w[np.uint64(columns[at + _2])]
+        d += numbers[at + _3] * w[np.uint64(columns[at + _3])]
+        at += _4
+    total: float = (a + b) + (c + d)
+    return total
+
+
+@njit(**KERNEL, inline="always")
+def _add(
+    columns: np.ndarray,
+    numbers: np.ndarray,
+    at: np.uint64,
+    stop: np.uint64,
+    by: float,
+    gradient: np.ndarray,
+) -> None:
+    """gradient += by x of the numbers of a row."""
+    while at < stop:
+        gradient[np.uint64(columns[at])] += by * numbers[at]
+        gradient[np.uint64(columns[at + _1])] += by * numbers[at + _1]
+        gradient[np.uint64(columns[at + _2])] += by * numbers[at + _2]
+        gradient[np.uint64(columns[at + _3])] += by * numbers[at + _3]
+        at += _4
 
 
 @njit(**KERNEL)
@@ -74,33 +121,31 @@ def add_packed_value_gradient(
         usually[c] = W[c, last] if intercept else 0.0
         for j in range(usual.size):
             usually[c] += usual[j] * W[c, j]
-    for i in range(start, stop):
-        if keep.size and not keep[i]:
-            continue
-        first, end = starts[i], starts[i + 1]
-        weight = sample_weight[i] if sample_weight.size else 1.0
+    margins, targets, weights = np.empty(_BLOCK), np.empty(_BLOCK), np.ones(_BLOCK)
+    for first in range(start, stop, _BLOCK):
+        count = min(_BLOCK, stop - first)
+        for b in range(count):
+            weights[b] = sample_weight[first + b] if sample_weight.size else 1.0
+            if keep.size and not keep[first + b]:
+                weights[b] = 0.0
         for c in range(k):
             w, gradient = W[c], gradients[c]
-            margin = usually[c]
-            m0 = m1 = m2 = m3 = 0.0  # no addition waits for the one before it
-            at = first
-            while at + 3 < end:
-                m0 += numbers[at] * w[columns[at]]
-                m1 += numbers[at + 1] * w[columns[at + 1]]
-                m2 += numbers[at + 2] * w[columns[at + 2]]
-                m3 += numbers[at + 3] * w[columns[at + 3]]
-                at += 4
-            while at < end:
-                margin += numbers[at] * w[columns[at]]
-                at += 1
-            margin += (m0 + m1) + (m2 + m3)
-            target = 1.0 if codes[i] == positive[c] else 0.0
+            for b in range(np.uint64(count)):
+                i = np.uint64(first) + b
+                at, end = np.uint64(starts[i]), np.uint64(starts[i + _1])
+                margins[b] = usually[c] + _dot(columns, numbers, at, end, w)
+                targets[b] = 1.0 if codes[i] == positive[c] else 0.0
             if values.size:
-                values[c] += weight * value(loss, margin, target)
-            by = weight * slope(loss, margin, target)
-            slopes[c] += by
-            for at in range(first, end):
-                gradient[columns[at]] += by * numbers[at]
+                for b in range(count):
+                    if weights[b] != 0.0:
+                        values[c] += weights[b] * value(loss, margins[b], targets[b])
+            slopes_inplace(loss, margins, targets, count)
+            for b in range(np.uint64(count)):
+                i = np.uint64(first) + b
+                by = weights[b] * margins[b]
+                slopes[c] += by
+                at, end = np.uint64(starts[i]), np.uint64(starts[i + _1])
+                _add(columns, numbers, at, end, by, gradient)
     for c in range(k):
         for j in range(usual.size):
             gradients[c, j] += slopes[c] * usual[j]
