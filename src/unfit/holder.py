@@ -44,6 +44,12 @@ def started_at(pid: int) -> int:
     return int(found[19]) if found else 0
 
 
+@cache
+def _start_of_mine(pid: int) -> int:
+    """The same of this process, looked up once: a process that it forks has another number."""
+    return started_at(pid)
+
+
 def work_done(pid: int) -> int | None:
     """A number that changes while a process works: its ticks of processor time. A process that
     hangs or was stopped gets no more of them. One that only waits for a processor, on a busy
@@ -81,7 +87,7 @@ class Holder:
         return cls(
             place=here(),
             pid=pid,
-            started=started_at(pid),
+            started=_start_of_mine(pid),
             what=what,
             since=since,
             service=service,

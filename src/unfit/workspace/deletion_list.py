@@ -392,7 +392,8 @@ def _lines(handle: int) -> bytes:
 def _write(handle: int, end: int, lines: bytes) -> None:
     """Add lines after the last complete one; all of them or none."""
     try:
-        os.ftruncate(handle, end)  # a torn line
+        if os.fstat(handle).st_size > end:  # a torn line
+            os.ftruncate(handle, end)
         half = len(lines) // 2
         _write_at(handle, end, lines[:half])
         reach("list.half-written")

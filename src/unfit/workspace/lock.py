@@ -85,9 +85,7 @@ class WriterLock:
                 continue  # a new term has begun; the file is closed when its old lock is free
             try:
                 if self.terms is None or self.terms.read() == term:
-                    me = Holder.me(self.what, self.service).text()
-                    os.ftruncate(handle, 0)
-                    os.pwrite(handle, me, 0)
+                    _write(handle, Holder.me(self.what, self.service).text())
                     if term > 0:
                         self._remove_earlier_terms(path)
                     return handle, term
@@ -155,6 +153,14 @@ def _pulse(path: Path) -> tuple[Holder | None, int, int | None]:
 
 def _whom(holder: Holder | None) -> str:
     return "another process" if holder is None else f"{holder}, since {holder.since}"
+
+
+def _write(handle: int, content: bytes) -> None:
+    """Put content in place of what a file holds, which is mostly as long: to make a file shorter
+    takes longer than to write it."""
+    os.pwrite(handle, content, 0)
+    if os.fstat(handle).st_size > len(content):
+        os.ftruncate(handle, len(content))
 
 
 def _locked(handle: int) -> bool:
