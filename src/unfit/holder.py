@@ -44,10 +44,16 @@ def started_at(pid: int) -> int:
     return int(found[19]) if found else 0
 
 
-@cache
+_starts: dict[int, int] = {}  # of this process, by its number
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_starts.clear)
+
+
 def _start_of_mine(pid: int) -> int:
-    """The same of this process, looked up once: a process that it forks has another number."""
-    return started_at(pid)
+    """The same of this process, looked up until it is known."""
+    if pid not in _starts and (found := started_at(pid)):
+        _starts[pid] = found
+    return _starts.get(pid, 0)
 
 
 def work_done(pid: int) -> int | None:

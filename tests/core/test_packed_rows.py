@@ -42,6 +42,21 @@ def test_sums_are_those_of_the_rows(dtype, k, masked, intercept, loss) -> None:
     np.testing.assert_array_equal(gradient, found)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_that_are_left_out_are_not_read(weighted) -> None:
+    rows = mostly_zeros()
+    mask, W = np.ones(len(rows), np.bool_), np.random.default_rng(3).standard_normal((1, rows.d))
+    mask[[7, 64, 499]] = False
+    rows.X[[7, 64, 499], 3] = np.inf, np.nan, -np.inf
+    rows = replace(rows, sample_weight=np.full(len(rows), 2.0) if weighted else None)
+    packed = PackedRows.of(rows.X)
+    assert packed is not None
+    found = packed.value_gradient_sum(rows, W, mask)
+    for one, wanted in zip(found, value_gradient_sum(rows, W, mask), strict=True):
+        assert np.isfinite(one).all()
+        np.testing.assert_allclose(one, wanted, rtol=1e-12, atol=1e-12)
+
+
 def test_what_most_rows_have_is_not_kept() -> None:
     X = mostly_zeros().X
     packed = PackedRows.of(X)
@@ -56,6 +71,7 @@ def test_what_most_rows_have_is_not_kept() -> None:
 
 def test_full_rows_and_very_wide_ones_stay_as_they_are() -> None:
     assert PackedRows.of(mostly_zeros(share=0.5).X) is None
+    assert PackedRows.of(np.eye(6, dtype=np.float32)) is None  # four numbers would be kept of six
     assert PackedRows.of(np.zeros((1, (1 << 16) + 1), np.float32)) is None
 
 

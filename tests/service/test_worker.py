@@ -17,7 +17,7 @@ import servers
 from tiers import mostly_slow
 from unfit import points
 from unfit.clock import now
-from unfit.holder import here, started_at
+from unfit.holder import Holder, here, started_at
 from unfit.service import worker as worker_module
 from unfit.store.records import Job
 from unfit.workspace import Workspace, purge_schedule
@@ -313,6 +313,17 @@ def test_a_holder_that_died_here_is_not_waited_for() -> None:
     assert not worker_module.is_dead(f"elsewhere/1:{ended.pid}:7:x")
     for odd in (None, "", "x", f"{place}:y:z", f"{place}:y:7:z"):
         assert not worker_module.is_dead(odd)
+
+
+def test_a_holder_whose_start_could_not_be_read_is_known_the_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unfit.holder._starts", {})
+    with monkeypatch.context() as without_files:
+        without_files.setattr("unfit.holder._stat", lambda pid: None)
+        assert Holder.me("unfit worker").started == 0
+    assert Holder.me("unfit worker").started > 0
+    assert Holder.me("unfit worker").within_reach
 
 
 def test_what_many_erasures_leave_behind_is_purged_together(kept: Kept) -> None:

@@ -73,3 +73,18 @@ def test_a_file_from_before_centres_were_kept_is_gone_on_with(noisy: Kept) -> No
         found = open_model(version, session.artifacts, session.layout).state
         np.testing.assert_allclose(found.centre, before, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(found.weights, loaded.state.weights)
+
+
+def test_weights_from_before_an_erasure_are_not_kept_in_memory(noisy: Kept) -> None:
+    seen = 0
+    with noisy.open() as ws, ws.session() as session:
+        before = session.open_model().state
+        for number in range(1, 6):
+            ws.forget(subjects=[f"p{number:04}"])
+            model = session.open_model()
+            mine = model.state.weights, model.state.centre
+            for weights, _ in model.test._kept:  # none after a held-out person
+                assert any(np.array_equal(weights, one) for one in mine)
+                assert not np.array_equal(weights, before.weights)
+                seen += 1
+    assert seen > 1

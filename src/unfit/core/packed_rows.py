@@ -2,8 +2,8 @@
 
 A row of categories is a few ones among zeros, and in some columns most rows have a one. Whoever
 makes many passes over such rows reads 6 bytes of each number that is not what its column usually
-has, zero or one other number, instead of 4 of every one. Sums are float64's, as those of the rows
-themselves. Knows core.objective and core.kernels.
+has, zero or one other number, instead of 4 of every one; rows are filled up to groups of four. Sums
+are float64's, as those of the rows themselves. Knows core.objective and core.kernels.
 """
 
 from dataclasses import dataclass
@@ -37,17 +37,17 @@ class PackedRows:
 
     @classmethod
     def of(cls, X: np.ndarray, most: float = MOST_NUMBERS) -> "PackedRows | None":
-        """None where more than such a share of the numbers is kept, or columns are too many."""
+        """None where more numbers would be kept than such a share, or columns are too many."""
         n, p = X.shape
         if p > MOST_COLUMNS:
             return None
         usual, counts = np.zeros(p, X.dtype), np.zeros(n, np.int64)
         fill_usual(X, usual)
         count_numbers(X, usual, counts)
-        if counts.sum() > most * n * p:
-            return None
         starts = np.zeros(n + 1, np.int64)
         np.cumsum(-(-counts // GROUP) * GROUP, out=starts[1:])
+        if starts[-1] > most * n * p:
+            return None
         columns, numbers = np.empty(starts[-1], np.uint16), np.empty(starts[-1], X.dtype)
         packed = usual, starts, columns, numbers
         pack_numbers(X, packed)

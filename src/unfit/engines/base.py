@@ -160,7 +160,7 @@ class Engine(ABC):
         mask, found = self.without(rows), np.zeros(n_classes, np.bool_)
         for start in range(0, len(mask), BLOCK):
             part = slice(start, start + BLOCK)
-            found[self.codes[part][mask[part]]] = True
+            found |= np.bincount(self.codes[part][mask[part]], minlength=n_classes) > 0
             if found.all():
                 break
         return found

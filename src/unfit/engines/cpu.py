@@ -5,7 +5,7 @@ Keeps a reference to the caller's array, not a copy; SGD lays one copy out. May 
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from math import sqrt
+from math import inf, sqrt
 from typing import Self
 
 import numpy as np
@@ -63,7 +63,7 @@ class CpuEngine(Engine):
         X.flags.writeable = self.rows.X.flags.writeable  # they are two kinds to numba
         made = CpuEngine(replace(few.rows, X=X), 2 if few.k == 1 else few.k)
         if self._packing is not None:  # at once, so that both ways of a pass are taken
-            made._packing = Packing(passes=2, most=1.0)
+            made._packing = Packing(passes=2, most=inf)
         return made
 
     def expect_passes(self) -> None:

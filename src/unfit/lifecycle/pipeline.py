@@ -85,6 +85,13 @@ class TestScores:
         same = np.array_equal(known, weights) and np.array_equal(rows, chosen)
         return found if same else None
 
+    def drop_others(self, *weights: np.ndarray) -> None:
+        """Keep nothing but what was computed with some weights: others knew who has left."""
+        stays = [any(np.array_equal(known, w) for w in weights) for known, _ in self._kept]
+        self._kept = [kept for kept, stay in zip(self._kept, stays, strict=True) if stay]
+        if self._loss is not None and not any(np.array_equal(self._loss[0], w) for w in weights):
+            self._loss = None
+
     def correct(self, weights: np.ndarray) -> np.ndarray:
         """Which rows are predicted right, (n,) bool."""
         return np.asarray(predicted_classes(self.margins(weights)) == self.rows.codes)

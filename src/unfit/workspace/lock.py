@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unfit import disk
@@ -85,7 +85,7 @@ class WriterLock:
                 continue  # a new term has begun; the file is closed when its old lock is free
             try:
                 if self.terms is None or self.terms.read() == term:
-                    _write(handle, Holder.me(self.what, self.service).text())
+                    _write(handle, Holder.me(self.what, self.service))
                     if term > 0:
                         self._remove_earlier_terms(path)
                     return handle, term
@@ -155,12 +155,14 @@ def _whom(holder: Holder | None) -> str:
     return "another process" if holder is None else f"{holder}, since {holder.since}"
 
 
-def _write(handle: int, content: bytes) -> None:
-    """Put content in place of what a file holds, which is mostly as long: to make a file shorter
-    takes longer than to write it."""
-    os.pwrite(handle, content, 0)
-    if os.fstat(handle).st_size > len(content):
-        os.ftruncate(handle, len(content))
+def _write(handle: int, me: Holder) -> None:
+    """Say who holds the lock. Where it was the same process before, only the time is another one,
+    and is written over: to cut a file takes longer. Whoever reads meanwhile sees one of the two, or
+    nobody where another process had it."""
+    before = Holder.read(os.pread(handle, 4096, 0))
+    if before is None or replace(before, since=me.since) != me:
+        os.ftruncate(handle, 0)
+    os.pwrite(handle, me.text(), 0)
 
 
 def _locked(handle: int) -> bool:

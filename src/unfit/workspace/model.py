@@ -251,6 +251,7 @@ class Model:
         self.live[positions] = False
         if state is not None:
             self.state = state
+            self.test.drop_others(state.weights, state.centre)
         if releases is not None:
             self.releases = releases
 

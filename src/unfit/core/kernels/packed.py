@@ -1,10 +1,10 @@
 """Sums over rows of which only the numbers that are not the usual ones are kept, side by side.
 
-Every row takes whole groups of four numbers, the last of which may be differences of zero: rows of
-nearly any length are then read by loops that end where the processor expects it, which costs less
-than to read up to three numbers more. Indices are unsigned: numba looks whether a signed one counts
-from the end. Rows go by blocks that stay in the first cache between their margins, their slopes,
-of which the compiler makes vectors, and their share of the gradient.
+Every row takes whole groups of four numbers, the last of which may be differences of zero: loops
+then end where the processor expects it, which for rows of a dozen numbers and more costs less than
+to read up to three numbers more. Indices are unsigned: numba looks whether a signed one counts
+from the end. Rows go by blocks that stay in a cache between their margins, their slopes, of which
+the compiler makes vectors, and their share of the gradient. Rows that are left out are not read.
 """
 
 import numpy as np
@@ -121,28 +121,31 @@ def add_packed_value_gradient(
         usually[c] = W[c, last] if intercept else 0.0
         for j in range(usual.size):
             usually[c] += usual[j] * W[c, j]
-    margins, targets, weights = np.empty(_BLOCK), np.empty(_BLOCK), np.ones(_BLOCK)
-    for first in range(start, stop, _BLOCK):
-        count = min(_BLOCK, stop - first)
-        for b in range(count):
-            weights[b] = sample_weight[first + b] if sample_weight.size else 1.0
-            if keep.size and not keep[first + b]:
-                weights[b] = 0.0
+    block = np.empty(_BLOCK, np.uint64)
+    margins, targets = np.empty(_BLOCK), np.empty(_BLOCK)
+    row = start
+    while row < stop:
+        count = 0
+        while count < _BLOCK and row < stop:
+            if not keep.size or keep[row]:
+                block[count] = row
+                count += 1
+            row += 1
         for c in range(k):
             w, gradient = W[c], gradients[c]
-            for b in range(np.uint64(count)):
-                i = np.uint64(first) + b
+            for b in range(count):
+                i = block[b]
                 at, end = np.uint64(starts[i]), np.uint64(starts[i + _1])
                 margins[b] = usually[c] + _dot(columns, numbers, at, end, w)
                 targets[b] = 1.0 if codes[i] == positive[c] else 0.0
             if values.size:
                 for b in range(count):
-                    if weights[b] != 0.0:
-                        values[c] += weights[b] * value(loss, margins[b], targets[b])
+                    weight = sample_weight[block[b]] if sample_weight.size else 1.0
+                    values[c] += weight * value(loss, margins[b], targets[b])
             slopes_inplace(loss, margins, targets, count)
-            for b in range(np.uint64(count)):
-                i = np.uint64(first) + b
-                by = weights[b] * margins[b]
+            for b in range(count):
+                i = block[b]
+                by = margins[b] * sample_weight[i] if sample_weight.size else margins[b]
                 slopes[c] += by
                 at, end = np.uint64(starts[i]), np.uint64(starts[i + _1])
                 _add(columns, numbers, at, end, by, gradient)
