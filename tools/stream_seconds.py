@@ -6,10 +6,10 @@
 
 Streams, batches and thresholds are those of the paper's authors; everything that a policy does is
 counted: rehearsing, unlearning, evaluating, retraining. By default batches are answered as `stream`
-of unfit.experiments.streaming says, to no more of a gradient than SGD leaves; the largest one after
-any batch stands beside SGD's. `always` retrains by SGD at every batch; of every five batches the
-one in the middle is retrained and timed, and its seconds stand for all of them. Everything is done
-several times, rehearsals, streams, retrainings and refits alike, and the fastest counts. `refit` is
+in unfit.experiments.unlearners, to no more of a gradient than SGD leaves; the largest one after any
+batch stands beside SGD's. `always` retrains by SGD at every batch; of every five batches the one in
+the middle is retrained and timed, and its seconds stand for all of them. Everything is done several
+times, rehearsals, streams, retrainings and refits alike, and the fastest counts. `refit` is
 scikit-learn's lbfgs from the weights at hand, run at every batch unless it is left out: once with a
 tolerance of 1e-6, and once, as `loose`, with the residual that `stream` answers to, which lbfgs
 asks of the largest component of the mean gradient. What each leaves at most stands behind it. The
@@ -31,16 +31,14 @@ from unfit.data import catalog
 from unfit.experiments.machine import machine
 from unfit.experiments.positions import counts_of, course_of
 from unfit.experiments.streaming import (
-    STREAM,
     Rehearsed,
     Retrained,
-    mean_gradient,
     open_stream,
     refits,
     retrained_by_sgd,
     under_policy,
-    unlearner_of,
 )
+from unfit.experiments.unlearners import STREAM, mean_gradient, unlearner_of
 from unfit.experiments.workbench import Workbench
 
 DATASETS = ("mnist-b", "cifar2", "covtype", "mnist")

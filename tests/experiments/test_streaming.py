@@ -8,9 +8,10 @@ import pytest
 
 from unfit.core.metrics import accuracy
 from unfit.core.predictions import predict
-from unfit.experiments import streaming
+from unfit.experiments import streaming, unlearners
 from unfit.experiments.run import Run
-from unfit.experiments.streaming import REFIT, STREAM, streams
+from unfit.experiments.streaming import REFIT, streams
+from unfit.experiments.unlearners import STREAM, mean_gradient, unlearner_of
 from unfit.methods import State
 from unfit.methods.running_guide import RunningGuide
 
@@ -69,11 +70,11 @@ def test_newton_keeps_up_with_retraining_and_is_never_prepared(workbench):
 
 @pytest.mark.parametrize("guided", [False, True])
 def test_a_stream_stays_as_near_to_the_optimum_as_sgd(workbench, monkeypatch, guided):
-    monkeypatch.setattr(streaming, "_PASSES_SAVED", 100 if guided else 0)
-    unlearner = streaming.unlearner_of(workbench, STREAM)
+    monkeypatch.setattr(unlearners, "_PASSES_SAVED", 100 if guided else 0)
+    unlearner = unlearner_of(workbench, STREAM)
     assert unlearner.prepares == guided
     assert bool(unlearner.method.options.sample) == guided
-    left_by_sgd = streaming.mean_gradient(workbench.engine, workbench.initial(0))
+    left_by_sgd = mean_gradient(workbench.engine, workbench.initial(0))
     assert unlearner.tol == unlearner.method.options.residual == pytest.approx(left_by_sgd)
     for policy in ("never", "0%"):
         runs = [
@@ -87,7 +88,7 @@ def test_a_stream_stays_as_near_to_the_optimum_as_sgd(workbench, monkeypatch, gu
 
 def test_scores_are_those_of_the_weights_of_each_batch(workbench):
     """Batches are scored when the stream has ended: each by its own weights and rows."""
-    unlearner = streaming.unlearner_of(workbench, "newton")
+    unlearner = unlearner_of(workbench, "newton")
     retrained = [
         streaming.retrained_by_sgd(workbench, workbench.deletion("targeted-random", fraction, 0))
         for fraction in FRACTIONS
@@ -98,7 +99,7 @@ def test_scores_are_those_of_the_weights_of_each_batch(workbench):
         assert row["deleted"] == len(after.deletion.rows)
         assert row["acc_test_employed"] == workbench.accuracy(after.weights)
         rest = workbench.without(after.deletion)
-        assert row["residual"] == streaming.mean_gradient(rest, after.weights)
+        assert row["residual"] == mean_gradient(rest, after.weights)
 
 
 def test_weights_of_a_retraining_are_not_what_the_guide_has_seen():
@@ -114,7 +115,7 @@ def test_weights_of_a_retraining_are_not_what_the_guide_has_seen():
 @pytest.mark.parametrize(("policy", "pays"), [("never", True), ("0%", False)])
 def test_the_first_preparing_is_paid_once(workbench, monkeypatch, policy, pays):
     """By whoever has not paid for it with a rehearsal."""
-    unlearner = streaming.unlearner_of(workbench, "fisher")
+    unlearner = unlearner_of(workbench, "fisher")
     opened = streaming.open_stream(workbench, unlearner, "targeted-random", 0)
     retrained = [
         streaming.retrained_by_sgd(workbench, workbench.deletion("targeted-random", 0.05, 0))

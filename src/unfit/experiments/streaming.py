@@ -4,12 +4,9 @@ One process, alone: every batch is retrained once by SGD (that is what always-re
 the model that disparity is measured against); then each policy unlearns it, is told what the
 pipeline would tell it, and decides. The steps and the decision are those that the workspace uses. A
 policy that retrains now and then does so by Newton's method from the weights at hand, and its
-rehearsal is one unlearning and one such retraining. A method of the paper is prepared for every
-batch; `newton` goes on from the weights at hand, to the tolerance of a refit, and is not. `stream`
-is NEWTON to no more of a gradient than SGD leaves, which is what its batches are compared with: by
-a guide from a sample of the rows that serves for all of them (methods.running_guide), or by
-products alone where such a guide would cost more. `refit` unlearns nothing: every batch is answered
-by scikit-learn's lbfgs, started from the weights before it.
+rehearsal is one unlearning and one such retraining. What answers batches: experiments.unlearners.
+`refit` unlearns nothing: every batch is answered by scikit-learn's lbfgs, started from the weights
+before it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,20 +19,16 @@ import numpy as np
 from unfit.core.metrics import accuracy_disparity, accuracy_error
 from unfit.core.objective import Rows
 from unfit.engines.base import Engine
-from unfit.errors import BadInput
-from unfit.experiments.contenders import CONTENDERS
-from unfit.experiments.positions import counts_of, course_of
 from unfit.experiments.randomness import generator
 from unfit.experiments.run import Run
+from unfit.experiments.unlearners import REFIT_TOL, Unlearner, mean_gradient, unlearner_of
 from unfit.experiments.workbench import Deletion, Workbench
 from unfit.lifecycle.drift import measured
 from unfit.lifecycle.pipeline import Baseline, TestScores, TrainedModel, correct, rehearse, step
 from unfit.lifecycle.policies import POLICIES, Always, Disparity, Never
 from unfit.lifecycle.policy import Facts, Policy, decide
-from unfit.methods import METHODS, Method, Settings, State
+from unfit.methods import METHODS, Settings, State
 from unfit.methods.minimum import minimize
-from unfit.methods.newton import Newton
-from unfit.methods.running_guide import price_of_guide
 
 
 @dataclass(frozen=True)
@@ -48,10 +41,6 @@ class Retrained:
 
 
 REFIT = "refit"  # not a policy of ours: scikit-learn's lbfgs, warm, at every batch
-REFIT_TOL = 1e-6
-STREAM = "stream"  # not a method: the cheaper of two ways of NEWTON, to a residual that SGD sets
-_AS_NEAR = 1.0  # of the gradient that SGD leaves
-_PASSES_SAVED = 4  # by a guide, for each batch
 
 
 def policy_of(name: str) -> Policy:
@@ -79,61 +68,6 @@ def streams(workbench: Workbench, runs: Sequence[Run]) -> Iterator[tuple[Run, di
         for number, row in enumerate(rows, 1):
             if (name, number) in wanted:
                 yield wanted[name, number], row
-
-
-@dataclass(frozen=True, kw_only=True)
-class Unlearner:
-    """A method that answers the batches of a stream, and whether it is prepared for each.
-
-    tol: of the mean gradient, to which a retraining goes. seconds: what it took to find that out.
-    """
-
-    method: Method
-    prepares: bool
-    tol: float = REFIT_TOL
-    seconds: float = 0.0
-
-    def prepared(self, state: State, data: Engine) -> State:
-        return self.method.prepare(state, data) if self.prepares else state
-
-
-def unlearner_of(workbench: Workbench, name: str) -> Unlearner:
-    """A contender of the paper, `newton` or `stream`."""
-    if name == STREAM:
-        return _for_stream(workbench)
-    if name == Newton.name:
-        return Unlearner(method=_newton_to(REFIT_TOL), prepares=False)
-    contender = CONTENDERS[name]
-    if contender.method.train is not Method.train and contender.method.noise == "end":
-        raise BadInput(f"a stream cannot restart {contender.label} from retrained weights alone")
-    return Unlearner(method=workbench.method(contender, 0.0), prepares=True)
-
-
-def _newton_to(residual: float, *, sample: int = 0) -> Newton:
-    return Newton(Settings(options=(("residual", residual), ("sample", sample))))
-
-
-def _for_stream(workbench: Workbench) -> Unlearner:
-    """The cheaper of the two ways for all batches of a data set's stream."""
-    weights, data = workbench.initial(0), workbench.engine
-    mean_gradient(data, weights)  # off the clock: the first call loads its kernel
-    start = perf_counter()
-    tol = _AS_NEAR * mean_gradient(data, weights)
-    seconds = perf_counter() - start
-    course = course_of(workbench)
-    batches = 1 if course is None else len(counts_of(course, workbench.data.n))
-    sizes, sample = _newton_to(tol).objective(data).sizes, 1
-    pays = price_of_guide(sizes, sample) < _PASSES_SAVED * batches
-    while sample * sizes.d < sizes.n and price_of_guide(sizes, 2 * sample) <= 1:
-        sample *= 2  # more rows for less than a pass
-    method = _newton_to(tol, sample=sample if pays else 0)
-    return Unlearner(method=method, prepares=pays, tol=tol, seconds=seconds)
-
-
-def mean_gradient(data: Engine, weights: np.ndarray) -> float:
-    """|gradient sum| of the rows that remain, for each of them."""
-    total = data.gradient_sum(weights) + Settings().l2 * data.n_remaining * weights
-    return float(np.linalg.norm(total)) / data.n_remaining
 
 
 @dataclass(frozen=True)
