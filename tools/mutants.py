@@ -274,6 +274,34 @@ MUTANTS = (
         wrong="",
         tests=("tests/methods/test_running_guide.py",),
     ),
+    Mutant(
+        breaks="rows that are left out of a sum are not read, wherever rows are packed",
+        file="core/kernels/packed.py",
+        right="            if not keep.size or keep[row]:\n",
+        wrong="            if keep.size or not keep.size:\n",
+        tests=("tests/core/test_packed_rows.py",),
+    ),
+    Mutant(
+        breaks="after an erasure nothing in memory was computed with the weights before it",
+        file="workspace/model.py",
+        right="            self.test.drop_others(state.weights, state.centre)\n",
+        wrong="",
+        tests=("tests/workspace/test_kept_centre.py",),
+    ),
+    Mutant(
+        breaks="a class that loses its last row is seen",
+        file="engines/base.py",
+        right="        mask, found = self.without(rows), np.zeros(n_classes, np.bool_)\n",
+        wrong="        mask, found = self.remaining, np.zeros(n_classes, np.bool_)\n",
+        tests=("tests/engines/test_cpu.py", "tests/lifecycle/test_policy.py"),
+    ),
+    Mutant(
+        breaks="a log-loss that was noted is that of the same held-out rows",
+        file="lifecycle/pipeline.py",
+        right="        same = np.array_equal(known, weights) and np.array_equal(rows, chosen)\n",
+        wrong="        same = np.array_equal(known, weights)\n",
+        tests=("tests/lifecycle/test_policy.py",),
+    ),
 )
 
 
