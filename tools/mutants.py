@@ -282,7 +282,7 @@ MUTANTS = (
         tests=("tests/core/test_packed_rows.py",),
     ),
     Mutant(
-        breaks="after an erasure nothing in memory was computed with the weights before it",
+        breaks="after an erasure no margins of the weights before it are kept in memory",
         file="workspace/model.py",
         right="            self.test.drop_others(state.weights, state.centre)\n",
         wrong="",

@@ -157,8 +157,8 @@ def _whom(holder: Holder | None) -> str:
 
 def _write(handle: int, me: Holder) -> None:
     """Say who holds the lock. Where it was the same process before, only the time is another one,
-    and is written over: to cut a file takes longer. Whoever reads meanwhile sees one of the two, or
-    nobody where another process had it."""
+    and is written over: to cut a file takes longer. Whoever reads meanwhile sees this process, or
+    nobody where another one had it."""
     before = Holder.read(os.pread(handle, 4096, 0))
     if before is None or replace(before, since=me.since) != me:
         os.ftruncate(handle, 0)

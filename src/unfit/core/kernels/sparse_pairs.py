@@ -8,8 +8,8 @@ columns, so the vector and the result lie side by side in one table,
 and the second visit of a column finds its cache line at hand. Columns are in an order of the
 caller's (`places`), in which those that many rows share stand close together. Where the values of a
 row are all alike, its columns can be in any order, too: the rarest come last (`sort_rows`), and
-their cache lines, which only memory or the last cache has, are asked for many rows ahead. A click
-log of 2^20 columns is then read nearly as fast as one of a thousand (tools/sparse_limits.py).
+their cache lines, which only memory or the last cache has, are asked for many rows ahead. Without
+that a click log of 2^20 columns takes 1.7 times as long (on the machine of docs/benchmarks.md).
 
 Indices are unsigned where numba compiles them: it looks whether a signed one counts from the end,
 which costs as much as all the rest. Four sums at a time, since each addition waits for the last.
