@@ -10,9 +10,9 @@ import time
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.pairs_of_columns import add_alike, sum_of_columns
 from unfit.core.kernels.parallel import KERNEL
 from unfit.core.kernels.sparse import count_columns
-from unfit.core.kernels.sparse_pairs import add_alike, sum_of_columns
 from unfit.data.catalog.entries.clicks import generate
 
 BITS, VALUES = 20, 30
@@ -40,9 +40,11 @@ def common_first(indices: np.ndarray, p: int) -> np.ndarray:
 
 
 def folded(places: np.ndarray, most: int) -> np.ndarray:
-    """The same visits among the first columns: those beyond go to one of them."""
-    kind = np.uint16 if most <= 1 << 16 else np.int32
-    return np.asarray(np.where(places < most, places, places % most).astype(kind))
+    """The same visits among the first columns, as kernels.pairs_of_columns wants them: those beyond
+    go to one of them."""
+    short = most <= 1 << 16
+    inside = np.where(places < most, places, places % most)
+    return inside.astype(np.uint16) if short else (2 * inside).astype(np.uint32)
 
 
 def nanoseconds(columns: np.ndarray, values: int, table: np.ndarray, times: int = 5) -> float:

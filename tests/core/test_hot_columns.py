@@ -13,7 +13,7 @@ from numba import njit
 from scipy import sparse
 from sparse_problems import sparse_and_dense
 
-from unfit.core import sparse_sums
+from unfit.core import hot_columns, sparse_sums
 from unfit.core.deflation import MORE, PRODUCTS
 from unfit.core.hot_columns import HotColumns, OneSystem
 from unfit.core.kernels import sparse as kernels_of_several
@@ -23,6 +23,8 @@ from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
 from unfit.core.objective import value_gradient_sum
 from unfit.core.sparse_rows import make_rows
 from unfit.core.sparse_sums import SparseMatrix
+
+KINDS = ["alike", "wide", "different", "wide different"]
 
 
 def _one_hot(n=400, fields=7, span=30, rng=None):
@@ -41,8 +43,9 @@ def _one_hot(n=400, fields=7, span=30, rng=None):
 
 def _rows(kind, intercept):
     rng = np.random.default_rng(1)
-    if kind == "different":
-        X = sparse.random_array((400, 210), density=0.1, rng=rng, dtype=np.float32, format="csr")
+    if kind.endswith("different"):  # wide: tables that the last cache has not either
+        p = 600_000 if kind.startswith("wide") else 210
+        X = sparse.random_array((400, p), density=21 / p, rng=rng, dtype=np.float32, format="csr")
     else:
         X = _one_hot()
     if kind == "wide":  # tables too large for a cache, whose lines are asked for ahead
@@ -59,7 +62,7 @@ def _with_intercept(rows):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("kind", ["alike", "wide", "different"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("dtype", "digits"), [("float64", 1e-12), ("float32", 1e-5)])
 def test_a_product_is_that_of_dense_rows(kind, intercept, dtype, digits):
     rows = _rows(kind, intercept)
@@ -67,14 +70,15 @@ def test_a_product_is_that_of_dense_rows(kind, intercept, dtype, digits):
     curvatures, v = rng.random((len(rows), 2)), rng.standard_normal(rows.d)
     curvatures[::7] = 0.0
     hot = HotColumns.of(rows)
-    assert hot.alike == (kind != "different")
+    assert hot.alike == (kind in ("alike", "wide"))
+    assert hot._asks == kind.startswith("wide")
     found = hot.product(curvatures, 1, v.astype(dtype))
     expected = X.T @ (curvatures[:, 1] * (X @ v))
     assert np.linalg.norm(found - expected) <= digits * np.linalg.norm(expected)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("kind", ["alike", "wide", "different"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_values_and_gradients_are_those_of_dense_rows(kind, intercept):
     rows = _rows(kind, intercept)
     rng = np.random.default_rng(3)
@@ -103,7 +107,7 @@ def test_margins_that_are_known_are_not_computed_again():
 
 
 @pytest.mark.parametrize("most", [1, 3, 50])
-@pytest.mark.parametrize("kind", ["alike", "wide", "different"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_solution_comes_with_the_margins_it_leads_to(kind, most):
     rows, rng = _rows(kind, True), np.random.default_rng(7)
     X, w = _with_intercept(rows), rng.standard_normal(rows.d)
@@ -136,15 +140,37 @@ def test_columns_stand_in_the_order_of_how_many_rows_have_them():
     assert hot.indices.dtype == np.uint16
 
 
+@pytest.mark.parametrize("dtype", [np.uint16, np.uint32, np.uint64])
 @pytest.mark.parametrize("longest", [5, 200])
-def test_the_rarest_columns_of_a_row_come_last(longest):
-    rng = np.random.default_rng(5)
+def test_the_rarest_columns_of_a_row_come_last(longest, dtype):
+    rng, common = np.random.default_rng(5), sparse_pairs._COMMON
     indptr = np.concatenate([[0], np.cumsum(rng.integers(0, longest, 80))])
-    indices = rng.integers(0, 1000, indptr[-1]).astype(np.int32)
-    expected = [np.sort(indices[a:b]) for a, b in pairwise(indptr)]
+    columns = rng.integers(0, 6000, indptr[-1]).astype(np.int32)
+    places, times = rng.permutation(6000).astype(np.int32), 1 if dtype == np.uint16 else 2
+    found = np.zeros(len(columns), dtype)
     for share in ((0, 30), (30, 80)):
-        sparse_pairs.sort_rows(indptr, indices, share)
-    np.testing.assert_array_equal(indices, np.concatenate(expected))
+        sparse_pairs.relabel_rarest_last(indptr, columns, places, found, share)
+    for a, b in pairwise(indptr):
+        row = found[a:b].astype(np.int64) // times
+        rarest = row[np.count_nonzero(row < common) :]
+        np.testing.assert_array_equal(np.sort(row), np.sort(places[columns[a:b]]))
+        np.testing.assert_array_equal(rarest, np.sort(rarest))
+        assert (rarest >= common).all()
+
+
+def test_columns_of_many_rows_are_ordered_by_some_of_them(monkeypatch):
+    rows = _rows("alike", True)
+    monkeypatch.setattr(hot_columns, "_COUNTED", rows.indices.size // 2)
+    monkeypatch.setattr(hot_columns, "_BLOCK", 50)
+    hot, rng = HotColumns.of(rows), np.random.default_rng(8)
+    curvatures, v, X = (
+        rng.random((len(rows), 1)),
+        rng.standard_normal(rows.d),
+        _with_intercept(rows),
+    )
+    assert sorted(hot.places) == list(range(rows.shape[1]))
+    expected = X.T @ (curvatures[:, 0] * (X @ v))
+    np.testing.assert_allclose(hot.product(curvatures, 0, v), expected, rtol=1e-11, atol=1e-11)
 
 
 def test_more_columns_than_16_bits_hold_have_longer_indices():
@@ -153,14 +179,14 @@ def test_more_columns_than_16_bits_hold_have_longer_indices():
     X = sparse.random_array(shape, density=1e-3, rng=rng, dtype=np.float32, format="csr")
     rows = make_rows(X, rng.integers(0, 2, 300).astype(np.int32), True)
     hot, v = HotColumns.of(rows), rng.standard_normal(rows.d)
-    assert hot.indices.dtype == np.int32
+    assert hot.indices.dtype == np.uint32
     margins = X.astype(np.float64) @ v[:-1] + v[-1]
     found = hot.product(np.ones((300, 1)), 0, v)
     expected = np.append(X.T.astype(np.float64) @ margins, margins.sum())
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("kind", ["alike", "wide", "different"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_kept_of_rows_that_were_erased(kind):
     rows = _rows(kind, True)
     matrix, gone = SparseMatrix(rows), np.array([3, 40, 41])
@@ -168,7 +194,7 @@ def test_nothing_is_kept_of_rows_that_were_erased(kind):
     matrix.erase(gone)
     for row in gone:
         assert not hot.indices[rows.indptr[row] : rows.indptr[row + 1]].any()
-        assert kind == "different" or hot.data[row] == 0
+        assert not hot.alike or hot.data[row] == 0
     stays = np.delete(np.arange(len(rows)), gone)
     fresh = HotColumns.of(rows)
     for row in stays[:60]:
@@ -224,7 +250,7 @@ def test_steps_of_conjugate_gradients_are_those_of_the_formulae():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["alike", "wide", "different"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_no_references_are_counted_while_rows_are_read(kind, tmp_path):
     """Each would be an atomic operation on what all threads share, for every row. In a process with
     an empty cache: kernels that others call have no signatures where those were loaded from one."""

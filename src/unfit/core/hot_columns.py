@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unfit.core.conjugate_gradients import Solved, lengths
-from unfit.core.kernels.parallel import available_threads, new_meeting, run_threads
+from unfit.core.kernels.pairs_of_columns import RAREST, collect, fill
+from unfit.core.kernels.parallel import new_meeting, run_threads
 from unfit.core.kernels.sparse import count_columns
 from unfit.core.kernels.sparse_pairs import (
     Stored,
     add_product,
     add_value_gradient,
-    collect,
-    fill,
     relabel,
-    sort_rows,
+    relabel_rarest_last,
     values_of_rows,
 )
 from unfit.core.kernels.sparse_solve import COMPONENTS, Carried, Guide, Vectors, solve_one
@@ -32,6 +31,9 @@ from unfit.core.sparse_rows import SMALL_INDEX, SparseRows, shares_of
 
 _SHORT = 1 << 16
 _WORTH_A_THREAD = 1 << 17  # columns
+_IN_CACHE, _IN_LAST_CACHE = 1 << 15, 1 << 19  # columns of a table
+_LONG = 64  # values of a row
+_COUNTED, _BLOCK = 1 << 24, 1 << 15  # values that say which columns are common
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -60,7 +62,8 @@ class OneEvaluation:
 
 @dataclass(frozen=True, eq=False)
 class HotColumns:
-    """The rows; the place of each column (p,); indices by places; values, or one for each row."""
+    """The rows; the place of each column (p,); values, or one for each row; and indices by places,
+    twice of them where they have more than 16 bits (kernels.pairs_of_columns)."""
 
     rows: SparseRows
     places: np.ndarray
@@ -72,27 +75,43 @@ class HotColumns:
     @classmethod
     def of(cls, rows: SparseRows) -> "HotColumns":
         n, p = rows.shape
-        counts = np.zeros(p, np.int64)
-        count_columns(rows.indices, counts)
         # By powers of two, and otherwise as they were, so that vectors are copied nearly in order.
-        order = np.argsort(-np.frexp(counts)[1], kind="stable")
+        order = np.argsort(-np.frexp(_frequencies(rows))[1], kind="stable")
         places = np.empty(p, np.int32 if p < SMALL_INDEX else np.int64)
         places[order] = np.arange(p)
-        indices = np.empty(rows.indices.size, np.uint16 if p <= _SHORT else places.dtype)
-        threads, size = available_threads(), indices.size
-        shares = [(size * t // threads, size * (t + 1) // threads) for t in range(threads)]
-        run_threads(lambda t: relabel(rows.indices, places, indices, shares[t]), threads)
-        of_rows = np.empty(n, rows.data.dtype)
-        alike = bool(values_of_rows(rows.indptr, rows.data, of_rows))
-        if not alike:
-            return cls(rows, places, indices, rows.data, False)
-        parts = shares_of(rows.indptr, 1)
-        run_threads(lambda t: sort_rows(rows.indptr, indices, parts[t]), len(parts))
-        return cls(rows, places, indices, of_rows, True)
+        wide = np.uint32 if p < SMALL_INDEX else np.uint64
+        indices = np.empty(rows.indices.size, np.uint16 if p <= _SHORT else wide)
+        of_rows, shares = np.empty(n, rows.data.dtype), shares_of(rows.indptr, 1)
+        same = np.zeros(len(shares), np.bool_)
+
+        def compare(t: int) -> None:
+            same[t] = values_of_rows(rows.indptr, rows.data, of_rows, shares[t])
+
+        def number(t: int) -> None:
+            if same.all():
+                relabel_rarest_last(rows.indptr, rows.indices, places, indices, shares[t])
+            else:
+                part = rows.indptr[shares[t][0]], rows.indptr[shares[t][1]]
+                relabel(rows.indices, places, indices, part)
+
+        run_threads(compare, len(shares))
+        run_threads(number, len(shares))
+        alike = bool(same.all())
+        return cls(rows, places, indices, of_rows if alike else rows.data, alike)
 
     @property
     def stored(self) -> Stored:
-        return self.rows.indptr, self.indices, self.data, self.alike
+        return self.rows.indptr, self.indices, self.data, self.alike, self._asks
+
+    @property
+    def _asks(self) -> bool:
+        """Whether cache lines are asked for ahead. Where values differ, rare columns stand anywhere
+        in a row: all are asked for, which pays where the last cache does not have them either, and
+        where rows are too short to wait for several columns at once."""
+        if self.alike:
+            return self.rows.d > _IN_CACHE and self.indices.size >= RAREST
+        short = RAREST <= self.indices.size < _LONG * len(self.rows)
+        return self.rows.d > _IN_LAST_CACHE and short
 
     def erase(self, rows: np.ndarray) -> None:
         """Zero what is kept here of rows that have left, and drop tables of earlier sums."""
@@ -218,3 +237,16 @@ class HotColumns:
 
         run_threads(body, threads)
         return out
+
+
+def _frequencies(rows: SparseRows) -> np.ndarray:
+    """How many values each column has; of many values in some blocks alone, since they put columns
+    in an order, and no more."""
+    counts, size = np.zeros(rows.shape[1], np.int64), rows.indices.size
+    if size <= _COUNTED:
+        count_columns(rows.indices, counts)
+        return counts
+    starts = np.linspace(0, size - _BLOCK, _COUNTED // _BLOCK, dtype=np.int64)
+    for start in starts.tolist():
+        count_columns(rows.indices[start : start + _BLOCK], counts)
+    return counts

@@ -10,10 +10,10 @@ columns, calling threads for every part would take as long as the products.
 import numpy as np
 from numba import njit
 
+from unfit.core.kernels.pairs_of_columns import Share, fill
 from unfit.core.kernels.parallel import KERNEL, meet
-from unfit.core.kernels.sparse_pairs import Stored, add_product, fill
+from unfit.core.kernels.sparse_pairs import Stored, add_product
 
-Share = tuple[int, int]
 # curvatures (n, k), the problem, ridge, whether there is an intercept, place of each column (p,)
 System = tuple[np.ndarray, int, float, bool, np.ndarray]
 Guide = tuple[np.ndarray, np.ndarray, float]  # Q (r, d), change (r, r), scale
