@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from unfit.core.kernels.margin import CompiledLoss, compile_loss, logistic_slopes, sigmoid
+from unfit.core.kernels.logistic import logistic_slopes, logistic_terms, sigmoid
+from unfit.core.kernels.margin import CompiledLoss, compile_loss
 from unfit.loss_registry import LOSSES as LOSSES
 
 
@@ -66,7 +67,7 @@ class Loss(ABC):
         kind = type(self)
         if kind not in _COMPILED:
             name = f"{kind.__module__}.{kind.__qualname__}"
-            fast = logistic_slopes if kind is Logistic else None
+            fast = (logistic_slopes, logistic_terms) if kind is Logistic else None
             _COMPILED[kind] = compile_loss(name, (kind.value, kind.slope, kind.curvature), fast)
         return _COMPILED[kind]
 

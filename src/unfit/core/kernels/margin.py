@@ -8,7 +8,6 @@ the formulae: a version that was cached for a loss that has changed since is not
 """
 
 import hashlib
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +21,7 @@ from unfit.core.kernels.parallel import FASTMATH
 _INLINED = {"fastmath": FASTMATH, "error_model": "numpy"}
 
 Formula = Callable[[Any, Any], Any]  # of a margin and a target, numbers or arrays alike
+OfMany = tuple[Callable[..., None], Callable[..., None]]  # slopes_inplace and terms_inplace
 
 
 class _LossType(types.Opaque):
@@ -32,20 +32,18 @@ class _LossType(types.Opaque):
 CompiledLoss = np.ndarray  # as kernels take it: empty, and its type says which loss it is
 
 _FORMULAE: dict[str, tuple[Any, Any, Any]] = {}  # value, slope, curvature by the field
-_SLOPES: dict[str, Callable[..., None]] = {}  # what is faster than the slope of one row at a time
+_OF_MANY: dict[str, OfMany] = {}
 
 
 def compile_loss(
-    name: str,
-    formulae: tuple[Formula, Formula, Formula],
-    slopes: Callable[..., None] | None = None,
+    name: str, formulae: tuple[Formula, Formula, Formula], of_many: OfMany | None = None
 ) -> CompiledLoss:
-    """Value, slope and curvature as kernels take them; slopes: a faster way to those of many rows,
-    if there is."""
-    key = f"{name}-{_digest(formulae)}"
+    """Value, slope and curvature as kernels take them; of_many: what is faster for many rows than
+    one at a time, if there is."""
+    key = f"{name}-{_digest((*formulae, *(of_many or ())))}"
     _FORMULAE[key] = tuple(njit(**_INLINED)(formula) for formula in formulae)
-    if slopes is not None:
-        _SLOPES[key] = slopes
+    if of_many is not None:
+        _OF_MANY[key] = of_many
     return np.empty(0, dtype=[(key, np.int8)])
 
 
@@ -54,7 +52,7 @@ def _key(loss: Any) -> str:
     return str(next(iter(loss.dtype.fields)))
 
 
-def _digest(formulae: tuple[Formula, ...]) -> str:
+def _digest(formulae: tuple[Callable[..., Any], ...]) -> str:
     codes = [formula.__code__ for formula in formulae]
     return hashlib.sha256(
         repr([(c.co_code, c.co_consts, c.co_names) for c in codes]).encode()
@@ -99,8 +97,8 @@ def slopes_inplace(loss: CompiledLoss, margin: np.ndarray, target: np.ndarray, c
 
 @overload(slopes_inplace, jit_options=_INLINED, inline="always")
 def _choose_slopes(loss, margin, target, count):  # type: ignore[no-untyped-def]
-    if _key(loss) in _SLOPES:
-        return _SLOPES[_key(loss)]
+    if _key(loss) in _OF_MANY:
+        return _OF_MANY[_key(loss)][0]
     formula = _FORMULAE[_key(loss)][1]
 
     def one_by_one(loss, margin, target, count):  # type: ignore[no-untyped-def]
@@ -110,59 +108,29 @@ def _choose_slopes(loss, margin, target, count):  # type: ignore[no-untyped-def]
     return one_by_one
 
 
-def logistic_slopes(loss, margin, target, count):  # type: ignore[no-untyped-def]
-    """p - t for many rows: a loop of its own for p, which the compiler makes vectors of."""
-    _sigmoid_inplace(margin, count)
-    for i in range(count):
-        margin[i] -= target[i]
-
-
-def _sigmoid_inplace(values: np.ndarray, count: int) -> None:
+def terms_inplace(
+    loss: CompiledLoss,
+    margin: np.ndarray,
+    target: np.ndarray,
+    values: np.ndarray,
+    curvatures: np.ndarray,
+    count: int,
+) -> None:
+    """margin[:count] <- the slopes there, of float64; values and curvatures are written, too; in
+    compiled code only."""
     raise NotImplementedError
 
 
-@overload(_sigmoid_inplace, jit_options=_INLINED, inline="always")
-def _choose_sigmoid_inplace(values, count):  # type: ignore[no-untyped-def]
-    single = _single if values.dtype == types.float32 else _double
+@overload(terms_inplace, jit_options=_INLINED, inline="always")
+def _choose_terms(loss, margin, target, values, curvatures, count):  # type: ignore[no-untyped-def]
+    if _key(loss) in _OF_MANY:
+        return _OF_MANY[_key(loss)][1]
+    of_value, of_slope, of_curvature = _FORMULAE[_key(loss)]
 
-    def impl(values, count):  # type: ignore[no-untyped-def]
+    def one_by_one(loss, margin, target, values, curvatures, count):  # type: ignore[no-untyped-def]
         for i in range(count):
-            values[i] = single(values[i])
+            m, t = margin[i], target[i]
+            values[i], curvatures[i] = of_value(m, t), of_curvature(m, t)
+            margin[i] = of_slope(m, t)
 
-    return impl
-
-
-def sigmoid(margin: Any) -> Any:
-    """1 / (1 + exp(-margin)), of numbers, of arrays, and in compiled code."""
-    with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + np.exp(-margin))
-
-
-def _sigmoid_float32(margin):  # type: ignore[no-untyped-def]  # numba compares signatures
-    # exp(-x) = 2^n 2^f with |f| <= 1/2 and a polynomial for 2^f: vectorises, error below 1e-7.
-    f32 = np.float32
-    z = min(max(-margin, f32(-87.0)), f32(87.0)) * f32(math.log2(math.e))
-    n = np.int32(np.int32(z + f32(256.5)) - np.int32(256))  # rounds; floor is a call
-    f = z - f32(n)
-    p = f32(1.5403530e-4) * f + f32(1.3333558e-3)
-    p = p * f + f32(9.6181291e-3)
-    p = p * f + f32(5.5504109e-2)
-    p = p * f + f32(2.4022651e-1)
-    p = p * f + f32(6.9314718e-1)
-    p = p * f + f32(1.0)
-    power = np.int32((n + np.int32(127)) << np.int32(23)).view(np.float32)
-    return f32(1.0) / (f32(1.0) + p * power)
-
-
-def _sigmoid_float64(margin):  # type: ignore[no-untyped-def]
-    e = math.exp(-abs(margin))
-    return (1.0 if margin >= 0 else e) / (1.0 + e)
-
-
-_single = njit(inline="always", **_INLINED)(_sigmoid_float32)
-_double = njit(inline="always", **_INLINED)(_sigmoid_float64)
-
-
-@overload(sigmoid, jit_options=_INLINED)
-def _choose_sigmoid(margin):  # type: ignore[no-untyped-def]  # numba calls it with types
-    return _sigmoid_float32 if margin == types.float32 else _sigmoid_float64
+    return one_by_one

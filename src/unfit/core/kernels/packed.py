@@ -10,7 +10,7 @@ the compiler makes vectors, and their share of the gradient. Rows that are left 
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.margin import CompiledLoss, slopes_inplace, value
+from unfit.core.kernels.margin import CompiledLoss, slopes_inplace, terms_inplace
 from unfit.core.kernels.parallel import KERNEL
 
 # The usual number of each column (p,), where each row begins (n + 1,), and of every number that is
@@ -123,6 +123,7 @@ def add_packed_value_gradient(
             usually[c] += usual[j] * W[c, j]
     block = np.empty(_BLOCK, np.uint64)
     margins, targets = np.empty(_BLOCK), np.empty(_BLOCK)
+    found, curvatures = np.empty(_BLOCK), np.empty(_BLOCK)
     row = start
     while row < stop:
         count = 0
@@ -139,10 +140,12 @@ def add_packed_value_gradient(
                 margins[b] = usually[c] + _dot(columns, numbers, at, end, w)
                 targets[b] = 1.0 if codes[i] == positive[c] else 0.0
             if values.size:
+                terms_inplace(loss, margins, targets, found, curvatures, count)
                 for b in range(count):
                     weight = sample_weight[block[b]] if sample_weight.size else 1.0
-                    values[c] += weight * value(loss, margins[b], targets[b])
-            slopes_inplace(loss, margins, targets, count)
+                    values[c] += weight * found[b]
+            else:
+                slopes_inplace(loss, margins, targets, count)
             for b in range(count):
                 i = block[b]
                 by = margins[b] * sample_weight[i] if sample_weight.size else margins[b]

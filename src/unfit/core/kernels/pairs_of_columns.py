@@ -216,15 +216,13 @@ def add_values(
 
 
 @njit(**KERNEL, inline="always")
-def ask_ahead(
-    indptr: np.ndarray, indices: np.ndarray, i: np.uint64, table: np.ndarray, stop: np.uint64
-) -> None:
-    """Ask for the cache lines of the last columns of a row to come, and for indices far behind it;
-    stop: rows of the share. A processor ignores what is asked for beyond the end."""
+def ask_ahead(indptr: np.ndarray, indices: np.ndarray, i: np.uint64, table: np.ndarray) -> None:
+    """Ask for the cache lines of the last columns of a row to come, and for indices far behind it.
+    A processor ignores what is asked for beyond the end."""
     far = np.int64(np.uint64(indptr[i]) + _FAR)
     prefetch(indices, far)
     prefetch(indices, far + 15)
-    at = max(np.uint64(indptr[min(i + _AHEAD, stop)]), _6) - _6
+    at = max(np.uint64(indptr[min(i + _AHEAD, np.uint64(indptr.size) - _1)]), _6) - _6
     j, k = two_places(indices, at)
     prefetch(table, np.int64(j))
     prefetch(table, np.int64(k))

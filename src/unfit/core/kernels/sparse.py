@@ -16,7 +16,7 @@ every row would count references, by atomic operations on what all threads share
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.margin import CompiledLoss, curvature, slope, value
+from unfit.core.kernels.margin import CompiledLoss, terms_inplace
 from unfit.core.kernels.parallel import KERNEL, VECTOR
 from unfit.core.kernels.simd import (
     weighted1,
@@ -29,6 +29,7 @@ from unfit.core.kernels.simd import (
 
 LANES = VECTOR // 8
 _1 = np.uint64(1)
+_BLOCK = 256  # rows, whose losses are computed at once
 _MOST = 6 * LANES  # numbers that are summed in registers at a time
 
 Compressed = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, indices, data
@@ -124,18 +125,25 @@ def _write_losses(
     codes, weights = labels
     positive, table, intercept = problems
     values, slopes, curvatures = totals
-    k, last = positive.size, table.shape[0] - 1
-    for i in range(share[0], share[1]):
-        weight = weights[i] if weights.size else 1.0
-        for c in range(k):
-            if weight == 0.0:  # slopes are 0 already
-                curvatures[i, c] = 0.0
-                continue
-            m = slopes[i, c] + (table[last, c] if intercept else 0.0)
-            t = 1.0 if codes[i] == positive[c] else 0.0
-            values[c] += weight * value(loss, m, t)
-            slopes[i, c] = weight * slope(loss, m, t)
-            curvatures[i, c] = weight * curvature(loss, m, t)
+    last = table.shape[0] - 1
+    slope, target = np.empty(_BLOCK), np.empty(_BLOCK)
+    value, curvature = np.empty(_BLOCK), np.empty(_BLOCK)
+    for first in range(share[0], share[1], _BLOCK):
+        count = min(_BLOCK, share[1] - first)
+        for c in range(positive.size):
+            constant = table[last, c] if intercept else 0.0
+            for b in range(count):
+                slope[b] = slopes[first + b, c] + constant
+                target[b] = 1.0 if codes[first + b] == positive[c] else 0.0
+            terms_inplace(loss, slope, target, value, curvature, count)
+            for b in range(count):
+                weight = weights[first + b] if weights.size else 1.0
+                if weight == 0.0:  # slopes are 0 already
+                    curvatures[first + b, c] = 0.0
+                    continue
+                values[c] += weight * value[b]
+                slopes[first + b, c] = weight * slope[b]
+                curvatures[first + b, c] = weight * curvature[b]
 
 
 @njit(**KERNEL)

@@ -18,7 +18,7 @@ Visits of the columns of a row are in kernels.pairs_of_columns.
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.margin import CompiledLoss, curvature, slope, value
+from unfit.core.kernels.margin import CompiledLoss, terms_inplace
 from unfit.core.kernels.pairs_of_columns import (
     Share,
     add_alike,
@@ -35,7 +35,8 @@ from unfit.core.kernels.parallel import KERNEL
 Stored = tuple[np.ndarray, np.ndarray, np.ndarray, bool, bool]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, bool]  # the same without the fourth
 
-_0, _1 = np.uint64(0), np.uint64(1)
+_1 = np.uint64(1)
+_BLOCK = 256  # rows, whose terms are computed at once
 _COMMON = 1 << 12  # first places, which the caches have at hand
 _SHORT = 64  # numbers, up to which inserting is the fastest way to sort
 
@@ -111,7 +112,7 @@ def _add_product_alike(
     column, total = np.uint64(c), 0.0
     for i in range(np.uint64(share[0]), np.uint64(share[1])):
         if asks:
-            ask_ahead(indptr, indices, i, table, np.uint64(share[1]))
+            ask_ahead(indptr, indices, i, table)
         weight, each = table.dtype.type(curvatures[i, column]), table.dtype.type(data[i])
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
         if weight == 0.0 and images.size == 0:
@@ -147,18 +148,21 @@ def add_value_gradient(
     indptr, indices, data, alike, asks = rows
     positive, table, intercept, known = problem
     stored, (_, _, slopes, margins) = (indptr, indices, data, asks), totals
-    last = np.uint64(table.size - 2)
-    if not known:
-        constant = table[last] if intercept else 0.0
+    last, total = np.uint64(table.size - 2), 0.0
+    constant = table[last] if intercept else 0.0
+    scratch = np.empty((4, _BLOCK))
+    for first in range(share[0], share[1], _BLOCK):  # which stays in a cache
+        block = first, min(first + _BLOCK, share[1])
+        if not known:
+            if alike:
+                _gather_alike(stored, table, constant, margins, block)
+            else:
+                _gather(stored, table, constant, margins, block)
+        total += _write_terms(labels, loss, positive, totals, block, scratch)
         if alike:
-            _gather_alike(stored, table, constant, margins, share)
+            _scatter_alike(stored, slopes, table, block)
         else:
-            _gather(stored, table, constant, margins, share)
-    total = _write_terms(labels, loss, positive, totals, share)
-    if alike:
-        _scatter_alike(stored, slopes, table, share)
-    else:
-        _scatter(stored, slopes, table, share)
+            _scatter(stored, slopes, table, block)
     if intercept:
         table[last + _1] += total
 
@@ -183,7 +187,7 @@ def _gather_alike(
     indptr, indices, data, asks = rows
     for i in range(np.uint64(share[0]), np.uint64(share[1])):
         if asks:
-            ask_ahead(indptr, indices, i, table, np.uint64(share[1]))
+            ask_ahead(indptr, indices, i, table)
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
         out[i] = data[i] * sum_of_columns(indices, start, stop, table) + constant
 
@@ -206,7 +210,7 @@ def _scatter_alike(rows: Arrays, scales: np.ndarray, table: np.ndarray, share: S
     indptr, indices, data, asks = rows
     for i in range(np.uint64(share[0]), np.uint64(share[1])):
         if asks:
-            ask_ahead(indptr, indices, i, table, np.uint64(share[1]))
+            ask_ahead(indptr, indices, i, table)
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
         if scales[i] == 0.0:
             stop = start
@@ -219,22 +223,26 @@ def _write_terms(
     loss: CompiledLoss,
     positive: int,
     totals: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
-    share: Share,
+    block: Share,
+    scratch: np.ndarray,
 ) -> float:
-    """Values, curvatures and slopes by the margins of a share; the sum of the slopes."""
+    """Values, curvatures and slopes by the margins of a block; the sum of the slopes."""
     codes, weights = labels
     values, curvatures, slopes, margins = totals
-    total = 0.0
-    for i in range(np.uint64(share[0]), np.uint64(share[1])):
-        weight = weights[i] if weights.size else 1.0
-        if weight == 0.0:
-            margins[i] = slopes[i] = curvatures[i, _0] = 0.0
-            continue
-        m, t = margins[i], 1.0 if codes[i] == positive else 0.0
-        values[0] += weight * value(loss, m, t)
-        curvatures[i, _0] = weight * curvature(loss, m, t)
-        slopes[i] = weight * slope(loss, m, t)
-        total += slopes[i]
+    slope, target, value, curvature = scratch[0], scratch[1], scratch[2], scratch[3]
+    (first, stop), total = block, 0.0
+    for i in range(first, stop):
+        slope[i - first] = margins[i]
+        target[i - first] = 1.0 if codes[i] == positive else 0.0
+    terms_inplace(loss, slope, target, value, curvature, stop - first)
+    for i in range(first, stop):
+        b, weight = i - first, weights[i] if weights.size else 1.0
+        if weight == 0.0:  # whatever its margin is
+            margins[i] = slope[b] = value[b] = curvature[b] = 0.0
+        values[0] += weight * value[b]
+        curvatures[i, 0] = weight * curvature[b]
+        slopes[i] = weight * slope[b]
+        total += weight * slope[b]
     return total
 
 

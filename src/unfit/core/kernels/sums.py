@@ -3,9 +3,12 @@
 import numpy as np
 from numba import njit
 
-from unfit.core.kernels.margin import CompiledLoss, curvature, slope, value
+from unfit.core.kernels.margin import CompiledLoss, slopes_inplace, terms_inplace
 from unfit.core.kernels.parallel import KERNEL
 from unfit.core.kernels.rows import FLUSH, RowArrays
+
+# Rows that wait, their slopes known, for their share of the gradient: in the second cache at least.
+_BLOCK, _BLOCK_BYTES = 64, 48 << 10
 
 
 @njit(**KERNEL)
@@ -29,49 +32,54 @@ def add_value_gradient(
     keep, start, stop = chosen
     values, gradients, curvatures = totals
     p = X.shape[1]
-    k = W.shape[0]
-    row = np.empty(4, np.int64)
-    margin = np.empty(4)
+    most = max(4, min(_BLOCK, _BLOCK_BYTES // (p * X.itemsize) // 4 * 4))
+    row = np.empty(most, np.int64)
+    slopes, targets = np.empty(most), np.empty(most)
+    found, curved = np.empty(most), np.empty(most)
     at = start
     while at < stop:
         count = 0
-        while count < 4 and at < stop:  # the next four rows that are in the data
+        while count < most and at < stop:  # the next rows that are in the data
             if keep.size == 0 or keep[at]:
                 row[count] = at
                 count += 1
             at += 1
-        if count == 0:
-            break
-        for i in range(count, 4):
-            row[i] = row[0]
-        x0, x1, x2, x3 = X[row[0]], X[row[1]], X[row[2]], X[row[3]]
-        for c in range(k):
+        for b in range(count, -(-count // 4) * 4):
+            row[b] = row[0]
+        for c in range(W.shape[0]):
             w, gradient = W[c], gradients[c]
-            m0 = m1 = m2 = m3 = w[p] if intercept else 0.0
-            for j in range(p):
-                wj = w[j]
-                m0 += x0[j] * wj
-                m1 += x1[j] * wj
-                m2 += x2[j] * wj
-                m3 += x3[j] * wj
-            margin[0], margin[1], margin[2], margin[3] = m0, m1, m2, m3
-            for i in range(4):
-                if i >= count:
-                    margin[i] = 0.0
-                    continue
-                m = margin[i]
-                target = 1.0 if codes[row[i]] == positive[c] else 0.0
-                weight = sample_weight[row[i]] if sample_weight.size else 1.0
+            for b in range(0, count, 4):
+                x0, x1, x2, x3 = X[row[b]], X[row[b + 1]], X[row[b + 2]], X[row[b + 3]]
+                m0 = m1 = m2 = m3 = w[p] if intercept else 0.0
+                for j in range(p):
+                    wj = w[j]
+                    m0 += x0[j] * wj
+                    m1 += x1[j] * wj
+                    m2 += x2[j] * wj
+                    m3 += x3[j] * wj
+                slopes[b], slopes[b + 1], slopes[b + 2], slopes[b + 3] = m0, m1, m2, m3
+            for b in range(count):
+                targets[b] = 1.0 if codes[row[b]] == positive[c] else 0.0
+            if values.size or curvatures.size:
+                terms_inplace(loss, slopes, targets, found, curved, count)
+            else:
+                slopes_inplace(loss, slopes, targets, count)
+            for b in range(count):
+                weight = sample_weight[row[b]] if sample_weight.size else 1.0
+                slopes[b] *= weight
                 if values.size:
-                    values[c] += weight * value(loss, m, target)
+                    values[c] += weight * found[b]
                 if curvatures.size:
-                    curvatures[c, row[i]] = weight * curvature(loss, m, target)
-                margin[i] = weight * slope(loss, m, target)
-            r0, r1, r2, r3 = margin[0], margin[1], margin[2], margin[3]
-            for j in range(p):
-                gradient[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
-            if intercept:
-                gradient[p] += r0 + r1 + r2 + r3
+                    curvatures[c, row[b]] = weight * curved[b]
+            for b in range(count, -(-count // 4) * 4):
+                slopes[b] = 0.0
+            for b in range(0, count, 4):
+                x0, x1, x2, x3 = X[row[b]], X[row[b + 1]], X[row[b + 2]], X[row[b + 3]]
+                r0, r1, r2, r3 = slopes[b], slopes[b + 1], slopes[b + 2], slopes[b + 3]
+                for j in range(p):
+                    gradient[j] += r0 * x0[j] + r1 * x1[j] + r2 * x2[j] + r3 * x3[j]
+                if intercept:
+                    gradient[p] += r0 + r1 + r2 + r3
 
 
 @njit(**KERNEL)
