@@ -145,7 +145,7 @@ class HotColumns:
         rows, shares = self.rows, shares_of(self.rows.indptr, 1)
         known, values = margins is not None, np.zeros((len(shares), 1))
         found = np.empty(len(rows)) if margins is None else margins
-        curvatures, slopes = np.empty((len(rows), 1)), np.empty(len(rows))
+        curvatures = np.empty((len(rows), 1))
         labels = rows.codes, np.zeros(0) if weights is None else weights
         positive, loss = int(positive_codes(1)[0]), rows.loss.compiled
         with self._borrowed(len(shares), np.dtype(np.float64)) as tables:
@@ -153,7 +153,7 @@ class HotColumns:
             def body(t: int) -> None:
                 fill(w, self.places, tables[t])
                 problem = positive, tables[t], rows.intercept, known
-                totals = values[t], curvatures, slopes, found
+                totals = values[t], curvatures, found
                 add_value_gradient(self.stored, labels, loss, problem, totals, shares[t])
 
             run_threads(body, len(shares))

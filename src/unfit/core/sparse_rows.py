@@ -78,9 +78,12 @@ class SparseRows(Rows):
         counted = np.ones(len(self), np.bool_) if mask is None else mask
         if self.sample_weight is not None:
             counted = counted & (self.sample_weight != 0)
-        counts = np.zeros(self.shape[1], np.int64)
-        count_values(self.compressed, counted, counts)
-        return counts
+        shares = shares_of(self.indptr, 1)
+        counts = np.zeros((len(shares), self.shape[1]), np.int64)
+        run_threads(
+            lambda t: count_values(self.compressed, counted, counts[t], shares[t]), len(shares)
+        )
+        return np.asarray(counts.sum(axis=0))
 
     def _parts_of(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Copies of data, indices and indptr of some rows."""

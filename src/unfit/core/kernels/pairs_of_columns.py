@@ -21,7 +21,7 @@ from unfit.core.kernels.parallel import KERNEL, prefetch
 
 Share = tuple[int, int]  # columns or rows of one thread: from, to
 
-_1, _2, _4, _6, _8 = (np.uint64(number) for number in (1, 2, 4, 6, 8))
+_1, _2, _4, _6, _8, _16 = (np.uint64(number) for number in (1, 2, 4, 6, 8, 16))
 _EIGHTS = np.uint64(0xFFFFFFFFFFFFFFF8)  # of a number of values, those in groups of eight
 _TWOS = np.uint64(0xFFFFFFFFFFFFFFFE)
 _AHEAD = np.uint64(24)  # rows, that cache lines are asked for before they are needed
@@ -219,6 +219,7 @@ def add_values(
 def ask_ahead(indptr: np.ndarray, indices: np.ndarray, i: np.uint64, table: np.ndarray) -> None:
     """Ask for the cache lines of the last columns of a row to come, and for indices far behind it.
     A processor ignores what is asked for beyond the end."""
+    prefetch(indptr, np.int64(i + _FAR // _16))
     far = np.int64(np.uint64(indptr[i]) + _FAR)
     prefetch(indices, far)
     prefetch(indices, far + 15)

@@ -217,13 +217,14 @@ def count_columns(indices: np.ndarray, counts: np.ndarray) -> None:
 
 
 @njit(**KERNEL)
-def count_values(matrix: Compressed, counted: np.ndarray, counts: np.ndarray) -> None:
-    """counts[j] += the number of rows that are counted (n,) and whose value in j is not 0."""
+def count_values(matrix: Compressed, counted: np.ndarray, counts: np.ndarray, share: Share) -> None:
+    """counts[j] += the number of rows of a share that are counted (n,) and whose value in j is not
+    0."""
     indptr, indices, data = matrix
-    for i in range(counted.size):
+    for i in range(np.uint64(share[0]), np.uint64(share[1])):
         if counted[i]:
-            for at in range(indptr[i], indptr[i + 1]):
-                counts[indices[at]] += data[at] != 0
+            for at in range(np.uint64(indptr[i]), np.uint64(indptr[i + _1])):
+                counts[np.uint64(indices[at])] += data[at] != 0
 
 
 @njit(**KERNEL)

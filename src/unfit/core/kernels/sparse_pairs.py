@@ -134,7 +134,7 @@ def add_value_gradient(
     labels: tuple[np.ndarray, np.ndarray],
     loss: CompiledLoss,
     problem: tuple[int, np.ndarray, bool, bool],
-    totals: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
     share: Share,
 ) -> None:
     """Values, gradients, curvatures and margins of the rows of a share.
@@ -142,12 +142,12 @@ def add_value_gradient(
     labels: codes (n,), and weights (n,) of the rows, or an empty array where all weigh 1; a weight
     of 0 leaves a row out. problem: the class with target 1; the table of the weights, to whose
     results the gradient is added; whether there is an intercept; whether the margins are known.
-    totals: value (1,), which is added to, curvatures (n, 1) and slopes (n,), which are written, and
-    margins (n,), which are written or, where they are known, read.
+    totals: value (1,), which is added to, curvatures (n, 1), which are written, and margins (n,),
+    which are written or, where they are known, read.
     """
     indptr, indices, data, alike, asks = rows
     positive, table, intercept, known = problem
-    stored, (_, _, slopes, margins) = (indptr, indices, data, asks), totals
+    stored, margins = (indptr, indices, data, asks), totals[2]
     last, total = np.uint64(table.size - 2), 0.0
     constant = table[last] if intercept else 0.0
     scratch = np.empty((4, _BLOCK))
@@ -160,9 +160,9 @@ def add_value_gradient(
                 _gather(stored, table, constant, margins, block)
         total += _write_terms(labels, loss, positive, totals, block, scratch)
         if alike:
-            _scatter_alike(stored, slopes, table, block)
+            _scatter_alike(stored, scratch[0], table, block)
         else:
-            _scatter(stored, slopes, table, block)
+            _scatter(stored, scratch[0], table, block)
     if intercept:
         table[last + _1] += total
 
@@ -193,28 +193,30 @@ def _gather_alike(
 
 
 @njit(**KERNEL)
-def _scatter(rows: Arrays, scales: np.ndarray, table: np.ndarray, share: Share) -> None:
-    """result += scale x of the rows of a share."""
+def _scatter(rows: Arrays, scales: np.ndarray, table: np.ndarray, block: Share) -> None:
+    """result += scale x of the rows of a block, whose scales begin with that of its first row."""
     indptr, indices, data, asks = rows
-    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+    first = np.uint64(block[0])
+    for i in range(first, np.uint64(block[1])):
         if asks:
             ask_for_all(indices, np.uint64(indptr[i]), np.uint64(indptr[i + _1]), table)
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
-        if scales[i] == 0.0:
+        if scales[i - first] == 0.0:
             stop = start
-        add_values(indices, data, start, stop, scales[i], table)
+        add_values(indices, data, start, stop, scales[i - first], table)
 
 
 @njit(**KERNEL)
-def _scatter_alike(rows: Arrays, scales: np.ndarray, table: np.ndarray, share: Share) -> None:
+def _scatter_alike(rows: Arrays, scales: np.ndarray, table: np.ndarray, block: Share) -> None:
     indptr, indices, data, asks = rows
-    for i in range(np.uint64(share[0]), np.uint64(share[1])):
+    first = np.uint64(block[0])
+    for i in range(first, np.uint64(block[1])):
         if asks:
             ask_ahead(indptr, indices, i, table)
         start, stop = np.uint64(indptr[i]), np.uint64(indptr[i + _1])
-        if scales[i] == 0.0:
+        if scales[i - first] == 0.0:
             stop = start
-        add_alike(indices, start, stop, scales[i] * data[i], table)
+        add_alike(indices, start, stop, scales[i - first] * data[i], table)
 
 
 @njit(**KERNEL)
@@ -222,13 +224,13 @@ def _write_terms(
     labels: tuple[np.ndarray, np.ndarray],
     loss: CompiledLoss,
     positive: int,
-    totals: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    totals: tuple[np.ndarray, np.ndarray, np.ndarray],
     block: Share,
     scratch: np.ndarray,
 ) -> float:
-    """Values, curvatures and slopes by the margins of a block; the sum of the slopes."""
+    """Values and curvatures by the margins of a block; its slopes, in scratch[0], and their sum."""
     codes, weights = labels
-    values, curvatures, slopes, margins = totals
+    values, curvatures, margins = totals
     slope, target, value, curvature = scratch[0], scratch[1], scratch[2], scratch[3]
     (first, stop), total = block, 0.0
     for i in range(first, stop):
@@ -241,8 +243,8 @@ def _write_terms(
             margins[i] = slope[b] = value[b] = curvature[b] = 0.0
         values[0] += weight * value[b]
         curvatures[i, 0] = weight * curvature[b]
-        slopes[i] = weight * slope[b]
-        total += weight * slope[b]
+        slope[b] *= weight
+        total += slope[b]
     return total
 
 
