@@ -275,6 +275,20 @@ MUTANTS = (
         tests=("tests/methods/test_running_guide.py",),
     ),
     Mutant(
+        breaks="exp(-a) is right wherever its exponent is rounded",
+        file="core/kernels/logistic.py",
+        right="n = np.int32(z + 0.5)",
+        wrong="n = np.int32(z)",
+        tests=("tests/core/test_logistic_kernels.py",),
+    ),
+    Mutant(
+        breaks="weights of sparse rows multiply their share of the gradient",
+        file="core/kernels/sparse_pairs.py",
+        right="slope[b] *= weight",
+        wrong="slope[b] *= 1.0",
+        tests=("tests/core/test_hot_columns.py",),
+    ),
+    Mutant(
         breaks="rows that are left out of a sum are not read, wherever rows are packed",
         file="core/kernels/packed.py",
         right="            if not keep.size or keep[row]:\n",
