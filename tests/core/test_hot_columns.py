@@ -102,6 +102,43 @@ def test_values_and_gradients_are_those_of_dense_rows(kind, intercept):
         np.testing.assert_allclose(found.margins, margins * mask, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+@pytest.mark.parametrize("kind", KINDS)
+def test_indices_of_every_width_say_the_same(kind, dtype):
+    """Those of 16 bits hold places, longer ones twice of them; two are read at once, or one."""
+    rows, rng = _rows(kind, True), np.random.default_rng(9)
+    short, v = HotColumns.of(rows), rng.standard_normal(rows.d)
+    assert short.indices.dtype == np.uint16
+    long = replace(short, indices=2 * short.indices.astype(dtype), _tables=[])
+    curvatures = rng.random((len(rows), 1))
+    np.testing.assert_allclose(
+        long.product(curvatures, 0, v), short.product(curvatures, 0, v), rtol=1e-12, atol=1e-12
+    )
+    one, other = long.value_gradient(v, None), short.value_gradient(v, None)
+    np.testing.assert_allclose(one.gradient, other.gradient, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(one.margins, other.margins, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("stored", [0, 1, 2, 5, 6, 7])
+@pytest.mark.parametrize("alike", [True, False])
+def test_few_values_in_many_columns(stored, alike):
+    """Nothing is read beyond them, although columns are asked for ahead."""
+    p, rng = 70_000, np.random.default_rng(10)
+    values = np.ones(stored) if alike else rng.random(stored)
+    X = sparse.csr_array(
+        (
+            values.astype(np.float32),
+            (np.sort(rng.integers(0, 3, stored)), np.arange(stored) * 9999),
+        ),
+        (3, p),
+    )
+    rows = make_rows(X, np.array([0, 1, 1], np.int32), True)
+    hot, v = HotColumns.of(rows), rng.standard_normal(rows.d)
+    margins = X.astype(np.float64) @ v[:-1] + v[-1]
+    expected = np.append(X.T.astype(np.float64) @ margins, margins.sum())
+    np.testing.assert_allclose(hot.product(np.ones((3, 1)), 0, v), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_margins_that_are_known_are_not_computed_again():
     """The weights are then not looked at: margins of others lead to the gradient there."""
     rows, rng = _rows("different", True), np.random.default_rng(6)
