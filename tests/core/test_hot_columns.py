@@ -20,7 +20,6 @@ from unfit.core.kernels import sparse as kernels_of_several
 from unfit.core.kernels import sparse_pairs
 from unfit.core.kernels.parallel import KERNEL
 from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
-from unfit.core.objective import value_gradient_sum
 from unfit.core.sparse_rows import make_rows
 from unfit.core.sparse_sums import SparseMatrix
 
@@ -88,18 +87,20 @@ def test_a_product_is_that_of_dense_rows(kind, intercept, dtype, digits):
 def test_values_and_gradients_are_those_of_dense_rows(kind, intercept):
     rows = _rows(kind, intercept)
     rng = np.random.default_rng(3)
-    w, mask = rng.standard_normal(rows.d), rng.random(len(rows)) < 0.7
-    dense = make_rows(rows.X.toarray().astype(np.float64), rows.codes, intercept)
-    hot, weights = HotColumns.of(rows), mask.astype(np.float64)
-    margins = dense.margins(w[None])[:, 0]
-    values, gradients = value_gradient_sum(dense, w[None], mask)
+    w, weights = rng.standard_normal(rows.d), 3 * rng.random(len(rows))
+    weights[rng.random(len(rows)) < 0.3] = 0.0
+    X, loss = _with_intercept(rows), rows.loss
+    margins, targets = X @ w, (rows.codes == 1).astype(float)
+    hot = HotColumns.of(rows)
     for known in (None, margins.copy()):
         found = hot.value_gradient(w, weights, known)
-        assert found.value == pytest.approx(values[0], rel=1e-12)
-        np.testing.assert_allclose(found.gradient, gradients[0], rtol=1e-11, atol=1e-11)
-        expected = dense.curvatures(w[None]) * mask[:, None]
-        np.testing.assert_allclose(found.curvatures, expected, rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(found.margins, margins * mask, rtol=1e-12, atol=1e-14)
+        values = weights * loss.value(margins, targets)
+        assert found.value == pytest.approx(values.sum(), rel=1e-12)
+        gradient = X.T @ (weights * loss.slope(margins, targets))
+        np.testing.assert_allclose(found.gradient, gradient, rtol=1e-11, atol=1e-11)
+        expected = weights * loss.curvature(margins, targets)
+        np.testing.assert_allclose(found.curvatures[:, 0], expected, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(found.margins, margins * (weights > 0), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
