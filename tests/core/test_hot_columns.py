@@ -13,14 +13,15 @@ from numba import njit
 from scipy import sparse
 from sparse_problems import sparse_and_dense
 
-from unfit.core import hot_columns, sparse_sums
+from unfit.core import hot_columns, sparse_rows, sparse_sums
 from unfit.core.deflation import MORE, PRODUCTS
 from unfit.core.hot_columns import HotColumns, OneSystem
 from unfit.core.kernels import sparse as kernels_of_several
 from unfit.core.kernels import sparse_pairs
-from unfit.core.kernels.parallel import KERNEL
+from unfit.core.kernels.pairs_of_columns import RAREST
+from unfit.core.kernels.parallel import KERNEL, limited_threads
 from unfit.core.kernels.vectors import add_dots, advance, by_threads, turn
-from unfit.core.sparse_rows import make_rows
+from unfit.core.sparse_rows import make_rows, shares_of
 from unfit.core.sparse_sums import SparseMatrix
 
 KINDS = ["alike", "wide", "different", "wide different"]
@@ -103,6 +104,56 @@ def test_values_and_gradients_are_those_of_dense_rows(kind, intercept):
         np.testing.assert_allclose(found.margins, margins * (weights > 0), rtol=1e-12, atol=1e-14)
 
 
+@pytest.fixture
+def several_shares(monkeypatch):
+    """Rows of a test's size are shared by threads, too, one of which may have none."""
+    monkeypatch.setattr(sparse_rows, "_WORTH_A_THREAD", 8)
+    with limited_threads(5):
+        yield
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sums_by_several_threads_are_those_of_dense_rows(kind, several_shares):
+    rows, rng = _rows(kind, True), np.random.default_rng(11)
+    X, hot = _with_intercept(rows), HotColumns.of(rows)
+    assert len(shares_of(rows.indptr, 1)) == 5
+    assert hot.alike == (kind in ("alike", "wide"))
+    curvatures, v = rng.random((len(rows), 1)), rng.standard_normal(rows.d)
+    expected = X.T @ (curvatures[:, 0] * (X @ v))
+    np.testing.assert_allclose(hot.product(curvatures, 0, v), expected, rtol=1e-11, atol=1e-11)
+    found, targets = hot.value_gradient(v, None), (rows.codes == 1).astype(float)
+    gradient = X.T @ rows.loss.slope(X @ v, targets)
+    np.testing.assert_allclose(found.gradient, gradient, rtol=1e-11, atol=1e-11)
+
+
+def test_one_row_of_different_values_makes_all_different(several_shares):
+    rows = _rows("alike", True)
+    X = rows.X.copy()
+    row = int(np.flatnonzero(np.diff(X.indptr) > 1)[0])  # of the first thread
+    X.data[X.indptr[row]] *= 2
+    assert not HotColumns.of(make_rows(X, rows.codes, True)).alike
+
+
+def test_values_in_columns_are_counted_by_several_threads(several_shares):
+    rows, mask = _rows("different", True), np.arange(400) % 3 > 0
+    expected = (rows.X[mask].toarray() != 0).sum(axis=0)
+    np.testing.assert_array_equal(rows.values_in_columns(mask), expected)
+
+
+def test_margins_of_rows_without_weight_may_be_anything():
+    rows, rng = _rows("alike", True), np.random.default_rng(12)
+    hot, w = HotColumns.of(rows), rng.standard_normal(rows.d)
+    weights = (rng.random(len(rows)) < 0.5).astype(float)
+    known = hot.value_gradient(w, None).margins
+    right = hot.value_gradient(w, weights, known.copy())
+    known[weights == 0] = np.nan
+    found = hot.value_gradient(w, weights, known)
+    assert found.value == right.value
+    np.testing.assert_array_equal(found.gradient, right.gradient)
+    np.testing.assert_array_equal(found.curvatures, right.curvatures)
+    np.testing.assert_array_equal(found.margins, right.margins)
+
+
 @pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
 @pytest.mark.parametrize("kind", KINDS)
 def test_indices_of_every_width_say_the_same(kind, dtype):
@@ -123,7 +174,7 @@ def test_indices_of_every_width_say_the_same(kind, dtype):
 @pytest.mark.parametrize("stored", [0, 1, 2, 5, 6, 7])
 @pytest.mark.parametrize("alike", [True, False])
 def test_few_values_in_many_columns(stored, alike):
-    """Nothing is read beyond them, although columns are asked for ahead."""
+    """None are asked for ahead where there are fewer than that reads."""
     p, rng = 70_000, np.random.default_rng(10)
     values = np.ones(stored) if alike else rng.random(stored)
     X = sparse.csr_array(
@@ -135,6 +186,7 @@ def test_few_values_in_many_columns(stored, alike):
     )
     rows = make_rows(X, np.array([0, 1, 1], np.int32), True)
     hot, v = HotColumns.of(rows), rng.standard_normal(rows.d)
+    assert hot._asks == (stored >= RAREST)
     margins = X.astype(np.float64) @ v[:-1] + v[-1]
     expected = np.append(X.T.astype(np.float64) @ margins, margins.sum())
     np.testing.assert_allclose(hot.product(np.ones((3, 1)), 0, v), expected, rtol=1e-12, atol=1e-12)

@@ -79,6 +79,8 @@ class SparseRows(Rows):
         if self.sample_weight is not None:
             counted = counted & (self.sample_weight != 0)
         shares = shares_of(self.indptr, 1)
+        if len(shares) * self.shape[1] > self.indices.size // 4:  # each thread counts all columns
+            shares = [(0, len(self))]
         counts = np.zeros((len(shares), self.shape[1]), np.int64)
         run_threads(
             lambda t: count_values(self.compressed, counted, counts[t], shares[t]), len(shares)

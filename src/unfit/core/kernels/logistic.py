@@ -8,8 +8,8 @@ is computed once, and all three follow from it:
     value + t m = max(m, 0) + log1p(e),       log1p(e) = 2 artanh(e / (2 + e))
 
 exp(-a) = 2^-n 2^f with |f| <= 1/2. Series end where a term is below 1e-17 of the first; the errors
-are a few 1e-16, of exp relative to itself and |m| times as much. Margins may be float32, for slopes
-alone.
+are a few 1e-16, of exp relative to itself and |m| times as much, up to |m| = 708. Beyond, e stays
+at 3e-308, the smallest power that is a normal number. Margins may be float32, for slopes alone.
 """
 
 import math
@@ -24,7 +24,7 @@ from unfit.core.kernels.parallel import FASTMATH
 
 _INLINED = {"fastmath": FASTMATH, "error_model": "numpy"}
 _LOG2_E = math.log2(math.e)
-_SMALLEST = 708.0  # exp(-708) is a normal number yet
+_FARTHEST = 708.0  # exp(-708) is a normal number yet
 _EXP = tuple(math.log(2) ** k / math.factorial(k) for k in range(14))
 _ARTANH = tuple(1 / (2 * k + 1) for k in range(17))  # of z up to 1/3, in powers of z^2
 
@@ -38,7 +38,7 @@ def sigmoid(margin: Any) -> Any:
 @njit(inline="always", **_INLINED)
 def _exp_of_minus(a: float) -> float:
     """exp(-a) for a >= 0; NaN stays."""
-    z = (_SMALLEST if a > _SMALLEST else a) * _LOG2_E
+    z = (_FARTHEST if a > _FARTHEST else a) * _LOG2_E
     n = np.int32(z + 0.5)
     f = n - z
     p = _EXP[13] * f + _EXP[12]

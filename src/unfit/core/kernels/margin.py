@@ -9,6 +9,7 @@ the formulae: a version that was cached for a loss that has changed since is not
 
 import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def compile_loss(
 ) -> CompiledLoss:
     """Value, slope and curvature as kernels take them; of_many: what is faster for many rows than
     one at a time, if there is."""
-    key = f"{name}-{_digest((*formulae, *(of_many or ())))}"
+    key = f"{name}-{_digest(formulae, of_many or ())}"
     _FORMULAE[key] = tuple(njit(**_INLINED)(formula) for formula in formulae)
     if of_many is not None:
         _OF_MANY[key] = of_many
@@ -52,11 +53,13 @@ def _key(loss: Any) -> str:
     return str(next(iter(loss.dtype.fields)))
 
 
-def _digest(formulae: tuple[Callable[..., Any], ...]) -> str:
+def _digest(formulae: tuple[Formula, ...], of_many: tuple[Callable[..., None], ...]) -> str:
+    """Of the formulae, and of the files of functions that call others there."""
     codes = [formula.__code__ for formula in formulae]
-    return hashlib.sha256(
-        repr([(c.co_code, c.co_consts, c.co_names) for c in codes]).encode()
-    ).hexdigest()[:16]
+    files = sorted({function.__code__.co_filename for function in of_many})
+    whole = [(c.co_code, c.co_consts, c.co_names) for c in codes]
+    parts = [repr(whole).encode(), *(Path(file).read_bytes() for file in files)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
 
 
 # Functions without a body: numba's `overload` gives them one per loss when it compiles a kernel.
