@@ -1,8 +1,8 @@
 """The logistic loss of many rows at once: exp and log1p by sums that the compiler makes vectors of.
 
-A library's exp takes one number at a time, and a row whose loss, slope and curvature are asked for
-one after the other four of them: more time than the sums over a hundred columns. Here e = exp(-|m|)
-is computed once, and all three follow from it:
+A library's exp and log1p take one number at a time, and a row whose loss, slope and curvature are
+asked for one after the other needs four such calls. Here e = exp(-|m|) is computed once, and all
+three follow from it:
 
     slope + t = 1 / (1 + e) or e / (1 + e),   curvature = e / (1 + e)^2,
     value + t m = max(m, 0) + log1p(e),       log1p(e) = 2 artanh(e / (2 + e))

@@ -3,10 +3,9 @@
     table[2 j] = v_j,   table[2 j + 1] = result_j     of the column at place j
 
 Indices of 32 or 64 bits hold 2 j, and those of 16 bits j, since twice of it does not fit. Two of 32
-or 16 bits are read by one load (low bytes first), which may cross a cache line: a visit of a column
-has three other loads and stores to wait for, and half a one less is a fifteenth less time. Places
-are unsigned: of a signed index numba looks whether it counts from the end, which costs as much as
-all the rest.
+or 16 bits are read by one load (low bytes first), which may cross a cache line: what a product does
+with a column takes two loads and a store, besides those of its index. Places are unsigned: of a
+signed index numba looks whether it counts from the end, which costs as much as all the rest.
 
 Four sums at a time, since each addition waits for the last. What is done with a row is inlined by
 numba, since a call would count references; and there is no branch in it, since numba counts them
